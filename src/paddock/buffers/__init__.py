@@ -1,0 +1,1 @@
+"""Where experience is kept between collecting and learning."""

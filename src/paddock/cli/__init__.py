@@ -1,0 +1,1 @@
+"""Argument parsing only, one file a verb."""

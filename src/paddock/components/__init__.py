@@ -1,0 +1,1 @@
+"""Networks, normalisers, controllers and other parts that workflows are made of."""

@@ -1,0 +1,1 @@
+"""Composing YAML into a validated, frozen configuration."""

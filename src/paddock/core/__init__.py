@@ -1,0 +1,1 @@
+"""What every room may use: specs, seeding, cadences, trees of arrays, errors, lazy loading."""

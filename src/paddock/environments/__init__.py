@@ -1,0 +1,1 @@
+"""Gymnasium vector environments, and what the lab asks of them beyond Gymnasium."""

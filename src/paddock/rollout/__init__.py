@@ -1,0 +1,1 @@
+"""A policy times a vector environment: acting, collecting, evaluating."""

@@ -1,0 +1,1 @@
+"""The racing world: pure, batched, no gymnasium and no torch."""
