@@ -1,0 +1,185 @@
+"""Composing YAML with Hydra: groups, defaults lists, interpolation and overrides, and where each value came from."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hydra import compose as hydra_compose
+from hydra import initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from hydra.types import RunMode
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from paddock.core.errors import InputError, unknown_choice
+
+SHIPPED = Path(__file__).parent / "yaml"
+PRIMARY = "config"
+COMMAND_LINE = "command line"
+
+
+@dataclass(frozen=True)
+class Composed:
+    """A resolved configuration, not validated yet, and the origin of each leaf by its dotted key."""
+
+    values: dict[str, Any]
+    origins: dict[str, str]
+
+
+def compose(
+    experiment: str | None = None,
+    *,
+    preset: str | None = None,
+    user: Path | None = None,
+    overrides: Sequence[str] = (),
+) -> Composed:
+    """Compose an experiment.
+
+    `user` is a directory of YAML that may hold groups like the shipped tree, or one file that is an experiment itself.
+    """
+    with _search_path(user) as (folders, own_experiment):
+        experiment = own_experiment or experiment
+        choices = {"experiment": experiment, "preset": preset}
+        arguments = [f"{group}={_checked(group, name, folders)}" for group, name in choices.items() if name]
+        arguments += [_as_override(text, folders) for text in overrides]
+        extra_folders = ",".join(f"file://{folder}" for folder in folders[1:])
+        arguments.append(f"hydra.searchpath=[{extra_folders}]")
+        try:
+            with initialize_config_dir(str(SHIPPED), version_base="1.3"):
+                resolved = OmegaConf.to_container(hydra_compose(PRIMARY, arguments), resolve=True)
+                loader = GlobalHydra.instance().config_loader()
+                sources = loader.compute_defaults_list(PRIMARY, arguments, RunMode.RUN).defaults
+        except (HydraException, OmegaConfBaseException) as error:
+            raise InputError(f"the configuration cannot be composed: {_plain(error)}") from error
+        assert isinstance(resolved, dict)
+        values = {str(key): value for key, value in resolved.items()}
+        origins = _origins(values, sources, folders, overrides)
+        if user is not None and own_experiment:
+            copied = f"{folders[-1] / 'experiment' / own_experiment}.yaml"
+            origins = {key: text.replace(copied, str(user)) for key, text in origins.items()}
+    return Composed(values, origins)
+
+
+def choices(group: str, user: Path | None = None) -> dict[str, Path]:
+    """Names available in a group of the shipped tree and of the user's directory, with their files."""
+    folders = [SHIPPED] + ([user] if user is not None and user.is_dir() else [])
+    return {file.stem: file for folder in folders for file in sorted((folder / group).glob("*.yaml"))}
+
+
+def describe(file: Path) -> str:
+    """The first comment line of a YAML file that is not a Hydra directive: its one-line description."""
+    for line in file.read_text(encoding="utf-8").splitlines():
+        if line.startswith("#") and "@package" not in line:
+            return line.lstrip("# ").strip()
+    return ""
+
+
+def flatten(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Leaves of nested mappings and lists by dotted key; an empty container is a leaf."""
+    if isinstance(values, Mapping) and values:
+        for key, value in values.items():
+            yield from flatten(value, f"{prefix}.{key}" if prefix else str(key))
+    elif isinstance(values, list) and values:
+        for index, value in enumerate(values):
+            yield from flatten(value, f"{prefix}.{index}")
+    else:
+        yield prefix, values
+
+
+@contextmanager
+def _search_path(user: Path | None) -> Iterator[tuple[list[Path], str | None]]:
+    """Folders to search, the shipped tree first, and the experiment's name if the user gave one as a file."""
+    if user is None:
+        yield [SHIPPED], None
+    elif user.is_dir():
+        yield [SHIPPED, user.resolve()], None
+    elif user.is_file():
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "experiment").mkdir()
+            shutil.copy(user, Path(folder) / "experiment" / f"{user.stem}.yaml")
+            yield [SHIPPED, user.resolve().parent, Path(folder)], user.stem
+    else:
+        raise InputError(f"--config '{user}' is neither a file nor a directory.")
+
+
+def _checked(group: str, name: str, folders: Sequence[Path]) -> str:
+    available = {file.stem for folder in folders for file in (folder / group).glob("*.yaml")}
+    if name not in available:
+        raise unknown_choice(group, name, available)
+    return name
+
+
+def _as_override(text: str, folders: Sequence[Path]) -> str:
+    """A group's choice stays as it is; a value is forced in, so that validation names every unknown key at once."""
+    key, equals, value = text.partition("=")
+    if not equals or not re.fullmatch(r"[+~]{0,2}[\w./@-]+", key):
+        raise InputError(
+            f"'{text}' is not an override; write key=value, for example training.total_steps=1000."
+        )
+    if any((folder / key).is_dir() for folder in folders):
+        return f"{key}={_checked(key, value, folders)}"
+    return text if key[0] in "+~" else f"++{text}"
+
+
+def _plain(error: Exception) -> str:
+    return " ".join(line.strip() for line in str(error).splitlines() if "full_key" not in line).strip()
+
+
+def _origins(
+    values: Mapping[str, Any], sources: Sequence[Any], folders: Sequence[Path], overrides: Sequence[str]
+) -> dict[str, str]:
+    """Where each leaf of `values` was last written: a file and line, or the command line."""
+    written: dict[str, str] = {}
+    for source in sources:
+        if source.config_path is None or source.config_path.startswith("hydra"):
+            continue
+        file = _find(source.config_path, folders)
+        if file is not None:
+            written |= _lines_of(file, source.package or "")
+    for override in OverridesParser.create().parse_overrides(list(overrides)):
+        written[override.key_or_group] = COMMAND_LINE
+    return {key: origin for key, _ in flatten(values) if (origin := _longest(key, written))}
+
+
+def _find(config_path: str, folders: Sequence[Path]) -> Path | None:
+    candidates = [folder / f"{config_path}.yaml" for folder in folders]
+    return next((file for file in candidates if file.is_file()), None)
+
+
+def _lines_of(file: Path, package: str) -> dict[str, str]:
+    """Dotted key -> `file:line` for every key in a YAML file."""
+    text = file.read_text(encoding="utf-8")
+    name = f"{file.relative_to(SHIPPED)}" if file.is_relative_to(SHIPPED) else str(file)
+
+    def walk(node: yaml.Node, prefix: str) -> Iterator[tuple[str, str]]:
+        if isinstance(node, yaml.MappingNode):
+            for key, child in node.value:
+                path = f"{prefix}.{key.value}" if prefix else key.value
+                yield path, f"{name}:{key.start_mark.line + 1}"
+                yield from walk(child, path)
+        elif isinstance(node, yaml.SequenceNode):
+            for index, child in enumerate(node.value):
+                yield f"{prefix}.{index}", f"{name}:{child.start_mark.line + 1}"
+                yield from walk(child, f"{prefix}.{index}")
+
+    root = yaml.compose(text)
+    return dict(walk(root, package)) if root is not None else {}
+
+
+def _longest(key: str, written: Mapping[str, str]) -> str | None:
+    """The origin of the key itself, or of the nearest parent that was written as a whole."""
+    while key:
+        if key in written:
+            return written[key]
+        key = key.rpartition(".")[0]
+    return None

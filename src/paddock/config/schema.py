@@ -1,0 +1,90 @@
+"""The base of every configuration record, and the field type for parts named by a `_target_`.
+
+Each schema lives beside its owner: the owner is a callable whose first parameter, `config`, is annotated
+with the schema, and `_target_` names the owner. Nothing here knows any owner.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import typing
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, ValidationError
+from pydantic_core import PydanticCustomError
+
+from paddock.core.errors import InputError
+from paddock.core.lazy import load
+
+PLUGINS_VARIABLE = "PADDOCK_PLUGINS"
+
+
+class Schema(BaseModel):
+    """A frozen record; unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
+
+
+class TargetSchema(Schema):
+    """The schema of something that is built from configuration: `_target_` says by whom."""
+
+    target_: str = Field(alias="_target_")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, `_target_` included: what is saved and loaded again."""
+        return self.model_dump(mode="json", by_alias=True)
+
+
+def allowed_packages() -> list[str]:
+    """Packages that a `_target_` may name: `paddock`, and those the user registered in PADDOCK_PLUGINS."""
+    registered = os.environ.get(PLUGINS_VARIABLE, "")
+    return ["paddock", *(name.strip() for name in registered.split(",") if name.strip())]
+
+
+def load_target(target: str) -> Any:
+    """The callable that a `_target_` names, if it may be named at all."""
+    allowed = allowed_packages()
+    if target.split(".")[0] not in allowed:
+        raise InputError(
+            f"_target_ '{target}' is outside the packages that a configuration may name ({', '.join(allowed)}). "
+            f"To allow a package of yours, pass --plugin PACKAGE or set {PLUGINS_VARIABLE}=PACKAGE."
+        )
+    return load(target)
+
+
+def schema_of(target: str) -> type[TargetSchema]:
+    """The schema beside the owner named by `target`: the annotation of its `config` parameter."""
+    owner = load_target(target)
+    signature_of = owner.__init__ if inspect.isclass(owner) else owner
+    annotation = typing.get_type_hints(signature_of).get("config") if callable(owner) else None
+    if not (inspect.isclass(annotation) and issubclass(annotation, TargetSchema)):
+        raise InputError(
+            f"_target_ '{target}' cannot be configured: it needs a parameter `config` annotated with a TargetSchema."
+        )
+    return annotation
+
+
+def instantiate(config: TargetSchema, *args: Any, **kwargs: Any) -> Any:
+    """Build what `config` describes: its owner is called with the config, then the arguments."""
+    return load_target(config.target_)(config, *args, **kwargs)
+
+
+def validate_target(value: Any) -> TargetSchema:
+    """Validate a mapping with a `_target_` by the schema of its owner."""
+    if isinstance(value, TargetSchema):
+        return value
+    if not isinstance(value, Mapping) or not isinstance(value.get("_target_"), str):
+        raise PydanticCustomError("target", "needs a mapping with a _target_ that names what to build")
+    try:
+        schema = schema_of(value["_target_"])
+    except ValidationError:
+        raise
+    except InputError as error:
+        raise PydanticCustomError("target", "{message}", {"message": str(error)}) from error
+    return schema.model_validate(value)
+
+
+Part = Annotated[SerializeAsAny[TargetSchema], BeforeValidator(validate_target)]
+"""A field that holds any part which a `_target_` can name."""

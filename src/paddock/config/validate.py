@@ -1,0 +1,98 @@
+"""Turning a composed mapping into a validated record, with every error said at once and in words."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from paddock.config.schema import Schema, schema_of
+from paddock.core.errors import InputError, did_you_mean
+
+Record = TypeVar("Record", bound=Schema)
+
+
+def validate(
+    values: Mapping[str, Any], schema: type[Record], origins: Mapping[str, str] | None = None
+) -> Record:
+    """The record that `values` describe. `origins` maps dotted keys to where each value was written."""
+    try:
+        return schema.model_validate(values)
+    except ValidationError as error:
+        lines = [_describe(detail, values, schema, origins or {}) for detail in error.errors()]
+        noun = "problem" if len(lines) == 1 else "problems"
+        raise InputError(
+            f"the configuration has {len(lines)} {noun}:\n" + "\n".join(f"  - {line}" for line in lines)
+        ) from error
+
+
+def _describe(
+    detail: Any, values: Mapping[str, Any], schema: type[BaseModel], origins: Mapping[str, str]
+) -> str:
+    location = [part for part in detail["loc"] if not _is_union_tag(part)]
+    key = ".".join(str(part) for part in location) or "(the whole)"
+    origin = f"  [{origins[key]}]" if key in origins else ""
+    if detail["type"] == "extra_forbidden":
+        allowed = _fields_at(location[:-1], values, schema)
+        hint = did_you_mean(str(location[-1]), allowed)
+        listed = f" Allowed here: {', '.join(allowed)}." if allowed and not hint else ""
+        return f"{key}: there is no such option.{hint}{listed}{origin}"
+    if detail["type"] == "missing":
+        return f"{key}: has to be given and is not."
+    message = detail["msg"].removeprefix("Value error, ")
+    if detail["type"] == "value_error" and not isinstance(detail["input"], str | int | float | bool):
+        return f"{key}: {message}{origin}"
+    return f"{key} = {_short(detail['input'])}: {message}{origin}"
+
+
+def _is_union_tag(part: int | str) -> bool:
+    """Pydantic puts the tried member of a union into the location, e.g. `list[int]` or `function-before[...]`."""
+    return isinstance(part, str) and ("[" in part or part in {"str", "int", "float", "bool", "none"})
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _fields_at(location: Sequence[int | str], values: Any, schema: type[BaseModel] | None) -> list[str]:
+    """The option names allowed at `location`, following `_target_`s in the values and annotations in schemas."""
+    annotation: Any = schema
+    for part in [None, *location]:
+        if part is not None:
+            annotation = _annotation_of(annotation, part)
+            values = _child(values, part)
+        target = values.get("_target_") if isinstance(values, Mapping) else None
+        if isinstance(target, str):
+            try:
+                annotation = schema_of(target)
+            except InputError:
+                return []
+    model = _model_in(annotation)
+    return [field.alias or name for name, field in model.model_fields.items()] if model else []
+
+
+def _child(values: Any, part: int | str) -> Any:
+    try:
+        return values[part]
+    except (KeyError, IndexError, TypeError):
+        return None
+
+
+def _annotation_of(annotation: Any, part: int | str) -> Any:
+    model = _model_in(annotation)
+    if model is not None:
+        field = model.model_fields.get(str(part))
+        return field.annotation if field else None
+    arguments = typing.get_args(annotation)
+    return arguments[-1] if arguments else None
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """The model in an annotation: itself, or the one inside an Optional."""
+    for candidate in [annotation, *typing.get_args(annotation)]:
+        if isinstance(candidate, type) and issubclass(candidate, BaseModel):
+            return candidate
+    return None
