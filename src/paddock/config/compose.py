@@ -123,9 +123,7 @@ def _as_override(text: str, folders: Sequence[Path]) -> str:
     """A group's choice stays as it is; a value is forced in, so that validation names every unknown key at once."""
     key, equals, value = text.partition("=")
     if not equals or not re.fullmatch(r"[+~]{0,2}[\w./@-]+", key):
-        raise InputError(
-            f"'{text}' is not an override; write key=value, for example training.total_steps=1000."
-        )
+        raise InputError(f"'{text}' is not an override; write key=value, for example training.total_steps=1000.")
     if any((folder / key).is_dir() for folder in folders):
         return f"{key}={_checked(key, value, folders)}"
     return text if key[0] in "+~" else f"++{text}"

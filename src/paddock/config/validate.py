@@ -14,9 +14,7 @@ from paddock.core.errors import InputError, did_you_mean
 Record = TypeVar("Record", bound=Schema)
 
 
-def validate(
-    values: Mapping[str, Any], schema: type[Record], origins: Mapping[str, str] | None = None
-) -> Record:
+def validate(values: Mapping[str, Any], schema: type[Record], origins: Mapping[str, str] | None = None) -> Record:
     """The record that `values` describe. `origins` maps dotted keys to where each value was written."""
     try:
         return schema.model_validate(values)
@@ -28,9 +26,7 @@ def validate(
         ) from error
 
 
-def _describe(
-    detail: Any, values: Mapping[str, Any], schema: type[BaseModel], origins: Mapping[str, str]
-) -> str:
+def _describe(detail: Any, values: Mapping[str, Any], schema: type[BaseModel], origins: Mapping[str, str]) -> str:
     location = [part for part in detail["loc"] if not _is_union_tag(part)]
     key = ".".join(str(part) for part in location) or "(the whole)"
     origin = f"  [{origins[key]}]" if key in origins else ""

@@ -23,8 +23,7 @@ def load(dotted: str) -> Any:
     if not hasattr(module, attribute):
         public = [name for name in vars(module) if not name.startswith("_")]
         raise InputError(
-            f"'{dotted}' cannot be loaded: '{module_name}' has no '{attribute}'."
-            + did_you_mean(attribute, public)
+            f"'{dotted}' cannot be loaded: '{module_name}' has no '{attribute}'." + did_you_mean(attribute, public)
         )
     return getattr(module, attribute)
 

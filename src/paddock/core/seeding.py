@@ -1,0 +1,58 @@
+"""Seeds derived by name from one number, so that adding a consumer never shifts another's stream."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from typing import Any
+
+import numpy as np
+
+
+def derive_seed(seed: int, *names: str | int) -> int:
+    """A 31-bit seed for a named purpose: the same on every machine, different for every name."""
+    words = [zlib.crc32(str(name).encode()) for name in names]
+    return int(np.random.SeedSequence([seed, *words]).generate_state(1)[0] & 0x7FFFFFFF)
+
+
+def generator(seed: int, *names: str | int) -> np.random.Generator:
+    return np.random.default_rng(derive_seed(seed, *names))
+
+
+def seed_everything(seed: int) -> None:
+    """Seed the global generators of Python, NumPy and torch."""
+    import torch
+
+    random.seed(derive_seed(seed, "python"))
+    np.random.seed(derive_seed(seed, "numpy"))  # noqa: NPY002 - third-party code draws from the global generator
+    torch.manual_seed(derive_seed(seed, "torch"))
+
+
+def get_random_state() -> dict[str, Any]:
+    """The state of every global generator, as plain values and arrays."""
+    import torch
+
+    version, words, gauss = random.getstate()
+    name, keys, position, has_gauss, cached = np.random.get_state()  # type: ignore[misc]  # noqa: NPY002
+    state: dict[str, Any] = {
+        "python": {"version": version, "words": np.asarray(words, np.uint64), "gauss": gauss},
+        "numpy": {"name": name, "keys": keys, "position": position, "has_gauss": has_gauss, "cached": cached},
+        "torch": torch.get_rng_state(),
+    }
+    if torch.cuda.is_available():
+        state["cuda"] = list(torch.cuda.get_rng_state_all())
+    return state
+
+
+def set_random_state(state: dict[str, Any]) -> None:
+    """Put every global generator back to where `get_random_state` saw it."""
+    import torch
+
+    python, legacy = state["python"], state["numpy"]
+    random.setstate((python["version"], tuple(int(word) for word in python["words"]), python["gauss"]))
+    np.random.set_state(  # noqa: NPY002
+        (legacy["name"], legacy["keys"], legacy["position"], legacy["has_gauss"], legacy["cached"])
+    )
+    torch.set_rng_state(state["torch"])
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all(state["cuda"])

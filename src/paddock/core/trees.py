@@ -1,0 +1,110 @@
+"""Nested dicts and lists of arrays: mapping over them, and files of them without pickle.
+
+A saved tree is two files: `<name>.json` for structure and scalars, `<name>.safetensors` for arrays.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors import numpy as safetensors_numpy
+
+Tree = Any
+_ARRAY = "__array__"
+
+
+def map_tree(function: Callable[[Any], Any], tree: Tree) -> Tree:
+    """The same structure with `function` applied to every leaf."""
+    if isinstance(tree, dict):
+        return {key: map_tree(function, value) for key, value in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [map_tree(function, value) for value in tree]
+    return function(tree)
+
+
+def save_tree(folder: Path, name: str, tree: Tree) -> list[Path]:
+    """Write a tree of dicts (string keys), lists, scalars, NumPy arrays and torch tensors. Returns the files."""
+    arrays: dict[str, np.ndarray] = {}
+    structure = map_tree(lambda leaf: _encode(leaf, arrays), tree)
+    json_file, array_file = folder / f"{name}.json", folder / f"{name}.safetensors"
+    write_synced(json_file, json.dumps(structure).encode())
+    write_synced(array_file, safetensors_numpy.save(arrays))
+    return [json_file, array_file]
+
+
+def load_tree(folder: Path, name: str) -> Tree:
+    """Read what `save_tree` wrote; arrays come back as the kind (NumPy or torch) that was saved."""
+    structure = json.loads((folder / f"{name}.json").read_bytes())
+    try:
+        arrays = safetensors_numpy.load((folder / f"{name}.safetensors").read_bytes())
+    except SafetensorError as error:
+        raise ValueError(f"'{folder / name}.safetensors' cannot be read: {error}") from error
+    return _decode(structure, arrays)
+
+
+def write_synced(path: Path, data: bytes) -> None:
+    """Write a file and make sure that it is on the disk before returning."""
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _encode(leaf: Any, arrays: dict[str, np.ndarray]) -> Any:
+    key = str(len(arrays))
+    if _is_tensor(leaf):
+        arrays[key], dtype = _tensor_to_numpy(leaf)
+        return {_ARRAY: key, "torch": dtype}
+    if isinstance(leaf, np.ndarray):
+        arrays[key] = np.ascontiguousarray(leaf)
+        # A zero-dimensional array becomes one-dimensional above.
+        return {_ARRAY: key, "shape": list(leaf.shape)}
+    if isinstance(leaf, np.generic):
+        return leaf.item()
+    if leaf is None or isinstance(leaf, bool | int | float | str):
+        return leaf
+    raise TypeError(f"a tree holds scalars, strings and arrays, not {type(leaf).__name__}")
+
+
+def _decode(node: Any, arrays: dict[str, np.ndarray]) -> Any:
+    if isinstance(node, list):
+        return [_decode(value, arrays) for value in node]
+    if not isinstance(node, dict):
+        return node
+    if _ARRAY not in node:
+        return {key: _decode(value, arrays) for key, value in node.items()}
+    array = arrays[node[_ARRAY]]
+    if "torch" in node:
+        return _numpy_to_tensor(array, node["torch"])
+    return array.reshape(node["shape"]).copy()
+
+
+def _is_tensor(leaf: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(leaf, torch.Tensor)
+
+
+def _tensor_to_numpy(tensor: Any) -> tuple[np.ndarray, dict[str, Any]]:
+    import torch
+
+    tensor = tensor.detach().cpu().contiguous()
+    description = {"dtype": str(tensor.dtype).removeprefix("torch."), "shape": list(tensor.shape)}
+    if tensor.dtype == torch.bfloat16:  # NumPy has no such type; keep the bits.
+        tensor = tensor.view(torch.int16)
+    return np.ascontiguousarray(tensor.numpy()), description
+
+
+def _numpy_to_tensor(array: np.ndarray, description: dict[str, Any]) -> Any:
+    import torch
+
+    tensor = torch.from_numpy(array.copy())
+    if description["dtype"] == "bfloat16":
+        tensor = tensor.view(torch.bfloat16)
+    return tensor.reshape(description["shape"])
