@@ -63,7 +63,7 @@ class Track:
     @cached_property
     def s(self) -> Array:
         """[M] metres from the start line to each point."""
-        return np.arange(len(self.x)) * self.spacing
+        return np.arange(len(self.x), dtype=np.float64) * self.spacing
 
     @cached_property
     def normal(self) -> Array:

@@ -56,7 +56,7 @@ def build_track(
 
 def _sample_uniformly(
     name: str, points: Array, widths: Array, spacing: float, bridge: bool
-) -> tuple[Track, Array]:
+) -> tuple[Track, np.ndarray]:
     """The track, and for each of its points the index of the source point before it."""
     closed = np.vstack([points, points[:1]])
     knots = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(closed, axis=0).T))])
@@ -71,7 +71,7 @@ def _sample_uniformly(
     distance = np.concatenate([[0.0], np.cumsum(pieces)])
     length = float(distance[-1])
 
-    count = max(int(round(length / spacing)), 8)
+    count = max(round(length / spacing), 8)
     parameter = CubicSpline(distance, fine)(np.arange(count) * (length / count))
     position, velocity, acceleration = curve(parameter), curve(parameter, 1), curve(parameter, 2)
     squared_speed = np.sum(velocity**2, axis=1)
@@ -88,5 +88,5 @@ def _sample_uniformly(
         length=length,
         bridge=bridge,
     )
-    source = np.clip(np.searchsorted(knots, parameter, side="right") - 1, 0, len(points) - 1)
+    source = np.clip(np.searchsorted(knots, parameter, side="right") - 1, 0, len(points) - 1).astype(np.intp)
     return track, source

@@ -73,8 +73,8 @@ def check_folds(track: Track, label: Label) -> None:
     worst = int(np.argmax(fold))
     if fold[worst] >= 1.0:
         raise InputError(
-            f"track '{track.name}', {label(worst)}: the corner's radius of {1.0 / abs(track.curvature[worst]):.1f} m is "
-            f"not more than the {inside[worst]:.1f} m of road on its inside, so the edge folds over itself. "
+            f"track '{track.name}', {label(worst)}: the corner's radius of {1.0 / abs(track.curvature[worst]):.1f} m "
+            f"is not more than the {inside[worst]:.1f} m of road on its inside, so the edge folds over itself. "
             "Widen the corner or narrow the road there."
         )
 
@@ -88,8 +88,8 @@ def check_overlaps(track: Track, label: Label) -> None:
     if not track.bridge:
         raise InputError(
             f"track '{track.name}' touches itself: the road at {label(int(first[0]))} and at {label(int(second[0]))} "
-            "share ground. Move them apart or narrow the road; if one passes over the other, mark the track as a bridge "
-            "(a comment line '# bridge' in the CSV, `bridge: true` in YAML, or `paddock tracks import --bridge`)."
+            "share ground. Move them apart or narrow the road; if one passes over the other, mark the track as a "
+            "bridge (a comment line '# bridge' in the CSV, or `paddock tracks import --bridge`)."
         )
     shallow = np.flatnonzero(angle < np.sin(BRIDGE_ANGLE))
     if shallow.size:

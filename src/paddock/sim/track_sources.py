@@ -12,6 +12,8 @@ from paddock.sim.procedural import procedural_from_text
 from paddock.sim.track import PROCEDURAL_PREFIX, Track
 from paddock.sim.track_import import read_track_csv
 
+DEFAULT_TRACK = "meadow"  # what the name "default" stands for
+
 
 def user_tracks_folder() -> Path:
     """Where imported tracks live: `$PADDOCK_HOME/tracks`, and `~/.paddock/tracks` when that is not set."""
@@ -28,6 +30,8 @@ def resolve_track(name_or_path: str) -> Track:
     """See `paddock.sim.track.load_track`."""
     if name_or_path.startswith(PROCEDURAL_PREFIX):
         return procedural_from_text(name_or_path)
+    if name_or_path == "default":
+        return load_circuit(DEFAULT_TRACK)
     if name_or_path in circuit_names():
         return load_circuit(name_or_path)
     for path in (user_tracks_folder() / f"{name_or_path}.csv", Path(name_or_path)):

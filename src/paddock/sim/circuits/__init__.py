@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 import numpy as np
 import yaml
@@ -37,7 +38,7 @@ def circuit_names() -> tuple[str, ...]:
     return tuple(entry["name"] for entry in sorted(entries, key=lambda entry: entry["order"]))
 
 
-def _files() -> list:
+def _files() -> list[Traversable]:
     return [file for file in files(__package__).iterdir() if file.name.endswith(".yaml")]
 
 
@@ -47,7 +48,7 @@ def circuit_design(name: str) -> Circuit:
     if name not in circuit_names():
         raise unknown_choice("circuit", name, circuit_names())
     entry = yaml.safe_load(files(__package__).joinpath(f"{name}.yaml").read_text())
-    points = [(row + [entry["radius"]])[:3] if len(row) < 3 else row[:3] for row in entry["points"]]
+    points = [row[:3] for row in entry["points"]]
     widths = [row[3] if len(row) > 3 else entry["width"] for row in entry["points"]]
     return Circuit(
         name=name,
