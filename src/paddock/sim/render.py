@@ -97,7 +97,7 @@ class Renderer:
         self._art = TrackArt(track, zoom, line)
         self._frame = np.zeros((height, width), dtype=np.uint32)
         self._still: NDArray[np.uint32] | None = None  # the ground under a camera that never moves
-        self._surface = pygame.image.frombuffer(self._frame.view(np.uint8), size, "RGBX")
+        self._surface = pygame.image.frombuffer(self._frame.data.cast("B"), size, "RGBX")
         self._minimap = Minimap(track, round(height / 3.6)) if minimap and camera != "track" else None
         self._sprites: dict[tuple[float, float], CarSprites] = {}
 
@@ -163,7 +163,8 @@ class Renderer:
         for i in order:
             angle = float(scene.heading[i]) - camera.up + math.pi / 2
             steer = 0.0 if scene.steer is None else float(scene.steer[i])
-            sprites.draw(self._surface, *pixels[i], angle, steer, colours[i], bool(ghosts[i]))
+            x, y = pixels[i]
+            sprites.draw(self._surface, x, y, angle, steer, colours[i], bool(ghosts[i]))
 
     def _draw_rays(self, start: Floats, ends: Floats) -> None:
         for end in ends:

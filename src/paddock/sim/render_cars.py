@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -91,7 +92,12 @@ class _Brush:
         self.turn = np.array([[cosine, -sine], [-sine, -cosine]])  # forward, left -> right, down
         self.middle = np.array(surface.get_size()) / 2
 
-    def fill(self, colour: tuple[int, ...], outline: Floats, shift: tuple[float, float] = (0.0, 0.0)) -> None:
+    def fill(
+        self,
+        colour: tuple[int, ...],
+        outline: Sequence[tuple[float, float]] | Floats,
+        shift: tuple[float, float] = (0.0, 0.0),
+    ) -> None:
         points = np.asarray(outline) * (self.length, self.width)
         pygame.draw.polygon(self.surface, colour, points @ self.turn.T + self.middle + np.array(shift))
 
