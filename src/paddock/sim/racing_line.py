@@ -11,7 +11,7 @@ from scipy.ndimage import minimum_filter1d
 from paddock.sim.track import Array, Track
 
 GRID = 2.0  # track points to a grid point of the programme
-LINEARISATIONS = 5
+LINEARISATIONS = 5  # from the centreline; three are enough from a neighbouring line
 TRUST = 0.5  # share of the road's width that one linearisation may move the line
 SETTLED = 2e-3  # share of the road's width: a smaller move ends the iteration
 
@@ -38,7 +38,7 @@ def racing_line(track: Track, margin: float, shortness: float = 0.0, start: Arra
     offset = np.clip(np.zeros(count) if start is None else on_grid(start), lower, upper)
     width = float(np.mean(upper - lower)) + margin
     length_weight = shortness * (2.0 * np.pi / track.length) ** 2
-    for _ in range(LINEARISATIONS):
+    for _ in range(LINEARISATIONS if start is None else 3):
         residuals, jacobian = _residuals(centre, normal, offset, length_weight)
         reach = TRUST * width
         step = _solve(

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 PROCEDURAL_PREFIX = "procedural:"
+MODEL_SCALE = 0.1  # of the full-size circuits, when a 1:10 car drives them
+MODEL_RATIO = 15.0  # a road this many times wider than the car is a full-size road under a model car
 
 
 def _no_obstacles() -> Array:
@@ -106,6 +108,11 @@ class Track:
             length=self.length * factor,
             obstacles=self.obstacles * factor,
         )
+
+    def sized_for(self, car_width: float) -> Track:
+        """The road a car of this width (m) drives: a full-size one shrinks to a tenth under a 1:10 car."""
+        road_width = float(np.mean(self.left_width + self.right_width))
+        return self.scaled(MODEL_SCALE) if road_width > MODEL_RATIO * car_width else self
 
     def reversed(self) -> Track:
         """The same road driven the other way, from the same start line."""

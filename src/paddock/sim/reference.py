@@ -1,0 +1,143 @@
+"""The reference lap of a track and a car: a smooth line through the road, driven at the limit of the car's grip.
+
+It is a yardstick (lap time / reference), not a proof of optimality.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from scipy.ndimage import gaussian_filter1d
+
+from paddock.sim.car import CarParameters, load_car
+from paddock.sim.racing_line import racing_line
+from paddock.sim.speed_profile import GripEnvelope, grip_envelope, speed_profile, times_along
+from paddock.sim.track import Array, Track, wrap_angle
+from paddock.sim.track_checks import check_fits
+
+MARGIN = 0.65  # of the car's width, from its middle to the edge of the road
+SHORTNESS = (0.0, 4.0, 16.0, 128.0)  # shares of shortest path that are tried; the quickest line is kept
+SECTORS = 3
+PREVIEW = 0.4  # s for a full-size car: whoever follows a centreline looks this far ahead and rounds its kinks off
+FULL_SIZE = 4.7  # m, the length of the car that preview belongs to; others scale as the square root of theirs
+SHARPEST = 1.5  # track points: a car is longer than that and does not feel what is shorter
+CACHE_SIZE = 64
+_cache: OrderedDict[tuple[str, CarParameters], ReferenceLap] = OrderedDict()
+
+
+@dataclass(frozen=True, eq=False)
+class ReferenceLap:
+    """A line and a speed for each of the track's M points; the i-th lies beside the i-th centreline point.
+
+    offset: [M] m from the centreline, left positive. x, y: [M] m. heading: [M] rad. curvature: [M] 1/m, of the line.
+    steps: [M] m to the next point along the line. speed: [M] m/s. time_at: [M] s since the start line.
+    lap_time: s. centreline_time: s, for the centreline followed at the limit; not a number where not asked for.
+    """
+
+    track_name: str
+    offset: Array
+    x: Array
+    y: Array
+    heading: Array
+    curvature: Array
+    steps: Array
+    speed: Array
+    time_at: Array
+    lap_time: float
+    centreline_time: float
+
+    @property
+    def length(self) -> float:
+        """Metres along the line."""
+        return float(self.steps.sum())
+
+    @property
+    def top_speed(self) -> float:
+        """m/s, the fastest point of the lap."""
+        return float(self.speed.max())
+
+    @cached_property
+    def sector_times(self) -> Array:
+        """[3] s, of the three equal thirds of the track's length."""
+        marks = np.arange(SECTORS + 1) * (len(self.time_at) / SECTORS)
+        times = np.interp(marks, np.arange(len(self.time_at) + 1), np.append(self.time_at, self.lap_time))
+        return np.diff(times)
+
+
+def reference_lap(track: Track, car: str | CarParameters) -> ReferenceLap:
+    """The reference lap of a car on a track, computed once per pair and process."""
+    name = car if isinstance(car, str) else "custom"
+    car = load_car(car)
+    key = (track.fingerprint, car)
+    if key not in _cache:
+        check_fits(track, name, car.width)
+        _cache[key] = _compute(track, car)
+        if len(_cache) > CACHE_SIZE:
+            _cache.popitem(last=False)
+    return _cache[key]
+
+
+def _compute(track: Track, car: CarParameters) -> ReferenceLap:
+    envelope = grip_envelope(car)
+    best: ReferenceLap | None = None
+    offset: Array | None = None
+    for shortness in SHORTNESS:
+        offset = racing_line(track, MARGIN * car.width, shortness, start=offset)
+        lap = lap_along(track, offset, envelope)
+        if best is None or lap.lap_time < best.lap_time:
+            best = lap
+    assert best is not None
+    preview = PREVIEW * float(np.sqrt(car.length / FULL_SIZE))
+    return replace(best, centreline_time=_centreline_time(track, envelope, best.speed, preview))
+
+
+def _centreline_time(track: Track, envelope: GripEnvelope, speed: Array, preview: float) -> float:
+    """s for a lap of the centreline at the limit, its bends rounded over `preview` seconds of driving.
+
+    Surveyed centrelines have kinks a few metres long that no car steers through. speed: [M] m/s to start from.
+    """
+    steps = np.full(len(track), track.spacing)
+    for _ in range(3):
+        curvature = _rounded(track.curvature, np.maximum(preview * speed / track.spacing, SHARPEST))
+        speed = speed_profile(envelope, curvature, steps)
+    return float(times_along(speed, steps)[-1])
+
+
+def _rounded(curvature: Array, widths: Array) -> Array:
+    """[M] the curvature averaged at each point with a Gaussian of its own width, in points."""
+    scales = SHARPEST * 2.0 ** np.arange(1.0 + np.ceil(np.log2(widths.max() / SHARPEST + 1.0)))
+    levels = np.stack([gaussian_filter1d(curvature, scale, mode="wrap") for scale in scales])
+    level = np.log2(widths / SHARPEST)
+    below = np.minimum(level.astype(int), len(scales) - 2)
+    share = level - below
+    here = np.arange(len(curvature))
+    return levels[below, here] * (1.0 - share) + levels[below + 1, here] * share
+
+
+def lap_along(track: Track, offset: Array, envelope: GripEnvelope) -> ReferenceLap:
+    """The quickest lap along one line. offset: [M] m from the centreline, left positive."""
+    points = track.offset_points(offset)
+    into, out = points - np.roll(points, 1, axis=0), np.roll(points, -1, axis=0) - points
+    across = into + out
+    steps = np.hypot(out[:, 0], out[:, 1])
+    cross = into[:, 0] * out[:, 1] - into[:, 1] * out[:, 0]
+    curvature = 2.0 * cross / (np.roll(steps, 1) * steps * np.hypot(across[:, 0], across[:, 1]))
+    curvature = gaussian_filter1d(curvature, SHARPEST, mode="wrap")
+    speed = speed_profile(envelope, curvature, steps)
+    times = times_along(speed, steps)
+    return ReferenceLap(
+        track_name=track.name,
+        offset=offset,
+        x=points[:, 0],
+        y=points[:, 1],
+        heading=wrap_angle(np.arctan2(across[:, 1], across[:, 0])),
+        curvature=curvature,
+        steps=steps,
+        speed=speed,
+        time_at=times[:-1],
+        lap_time=float(times[-1]),
+        centreline_time=float("nan"),
+    )
