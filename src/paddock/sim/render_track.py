@@ -166,8 +166,10 @@ class TrackArt:
         taper = np.ones(2 * window + 1) / (2 * window + 1)
 
         def strip(mask: NDArray[np.bool_]) -> Floats:
-            shifted = np.pad(np.roll(mask, after // 2).astype(float), window, mode="wrap")
-            return 8.0 * unit * np.convolve(shifted, taper, mode="valid")
+            depth = np.roll(mask, after // 2).astype(float)
+            for _ in range(3):
+                depth = np.convolve(np.pad(depth, window, mode="wrap"), taper, mode="valid")
+            return 8.0 * unit * depth
 
         self._gravel_left = strip(smooth < -1 / (55 * unit))
         self._gravel_right = strip(smooth > 1 / (55 * unit))
@@ -243,7 +245,7 @@ class TrackArt:
         pen.strips(ASPHALT, outline["left"], outline["right"], run)
         for side in ("left", "right"):
             pen.strips(WHITE, outline[side], outline[f"{side}_line"], run)
-        block = (run * self.track.spacing * self._stride / (2.0 * self.unit)).astype(int) % 2
+        block = run // max(1, round(2.0 * self.unit / (self.track.spacing * self._stride))) % 2
         for side, mask in (("left", self._kerb_left), ("right", self._kerb_right)):
             for parity, colour in enumerate((WHITE, KERB_RED)):
                 blocks = run[mask[run] & (block == parity)]
