@@ -6,6 +6,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from paddock.core.errors import InputError
 
@@ -44,6 +45,7 @@ class Condition:
         return any(all(term.holds(metrics) for term in terms) for terms in self.alternatives)
 
 
+@lru_cache(maxsize=256)
 def parse_condition(text: str) -> Condition:
     """Parse `metric op number` terms joined by `and` / `or` (`and` binds tighter)."""
     alternatives = [re.split(r"\band\b", alternative) for alternative in re.split(r"\bor\b", text)]

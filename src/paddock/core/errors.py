@@ -29,3 +29,11 @@ def unknown_choice(kind: str, given: str, allowed: Iterable[str]) -> InputError:
     allowed = sorted(allowed)
     listed = ", ".join(allowed) if allowed else "none"
     return InputError(f"unknown {kind} '{given}'.{did_you_mean(given, allowed)} Allowed: {listed}.")
+
+
+class NonFiniteError(PaddockError):
+    """A NaN or Inf where there must be none; `tensor` names it."""
+
+    def __init__(self, tensor: str) -> None:
+        super().__init__(f"NaN or Inf in {tensor}")
+        self.tensor = tensor

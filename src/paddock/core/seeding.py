@@ -33,7 +33,7 @@ def get_random_state() -> dict[str, Any]:
     import torch
 
     version, words, gauss = random.getstate()
-    name, keys, position, has_gauss, cached = np.random.get_state()  # type: ignore[misc]  # noqa: NPY002
+    name, keys, position, has_gauss, cached = np.random.get_state()  # noqa: NPY002
     state: dict[str, Any] = {
         "python": {"version": version, "words": np.asarray(words, np.uint64), "gauss": gauss},
         "numpy": {"name": name, "keys": keys, "position": position, "has_gauss": has_gauss, "cached": cached},

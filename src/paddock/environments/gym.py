@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import gymnasium
 import numpy as np
@@ -12,8 +12,10 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 from gymnasium.wrappers import FlattenObservation, TimeLimit
 from pydantic import Field
 
-from paddock.config.schema import TargetSchema
 from paddock.core.errors import InputError, did_you_mean
+from paddock.environments.base import EnvironmentConfig
+
+Made = TypeVar("Made", bound=VectorEnv)
 
 # What makes up the state of simulators that have no get_state of their own, beyond random numbers and time limit.
 STATE_ATTRIBUTES = {
@@ -27,15 +29,14 @@ STATE_ATTRIBUTES = {
 EXTRAS = {"Box2D": "box2d", "ale_py": "atari", "mujoco": "dmc", "minigrid": "minigrid"}
 
 
-class GymConfig(TargetSchema):
+class GymConfig(EnvironmentConfig):
     """Options of any Gymnasium environment."""
 
     id: str
-    num_envs: int = Field(ge=1)
     vectorization: Literal["sync", "async", "custom"] = "sync"
     max_episode_steps: int | None = Field(default=None, ge=1)
     flatten_observation: bool = False
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, Any] = Field(default_factory=dict)
 
 
 def make(config: GymConfig, num_envs: int, render_mode: str | None = None) -> VectorEnv:
@@ -127,7 +128,7 @@ def _time_limits(env: Any) -> list[TimeLimit]:
     return found
 
 
-def _explained(config: GymConfig, attempt: Callable[[], VectorEnv]) -> VectorEnv:
+def _explained(config: GymConfig, attempt: Callable[[], Made]) -> Made:
     """Turn what can go wrong while making an environment into one sentence."""
     try:
         return attempt()

@@ -1,0 +1,130 @@
+"""On-policy storage: one rollout of all copies, used once. Shapes are [T, B, ...]."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from paddock.config.schema import TargetSchema
+from paddock.core.specs import Spec
+from paddock.core.trees import map_tree
+
+Batch = dict[str, Any]
+
+
+class RolloutConfig(TargetSchema):
+    """Options of a rollout buffer."""
+
+    steps: int = Field(ge=1)
+
+
+class RolloutBuffer:
+    """Preallocated arrays for `steps` decisions over all copies together.
+
+    Observations are stored once, [T + 1, B, ...]: row t + 1 is what followed row t. Where an episode ended and the
+    copy was reset in the same step, that row is already the next episode's; the true last observation is kept beside.
+    """
+
+    def __init__(self, config: RolloutConfig, spec: Spec, num_envs: int) -> None:
+        self.length = -(-config.steps // num_envs)
+        self.num_envs = num_envs
+        lead = (self.length, num_envs)
+        self._observation = {
+            name: np.zeros((self.length + 1, num_envs, *part.shape), part.dtype)
+            for name, part in spec.observation.items()
+        }
+        self._arrays = {
+            "action": np.zeros((*lead, *spec.action.shape), spec.action.dtype),
+            "reward": np.zeros(lead, np.float32),
+            "terminated": np.zeros(lead, bool),
+            "truncated": np.zeros(lead, bool),
+            "valid": np.zeros(lead, bool),
+        }
+        self._final_index = np.zeros((num_envs, 2), np.int64)
+        self._final = {name: np.zeros((num_envs, *part.shape), part.dtype) for name, part in spec.observation.items()}
+        self._finals = 0
+        self.position = 0
+
+    def add(self, transition: dict[str, Any]) -> None:
+        """Store one step of all copies; a full buffer that nobody sampled starts anew."""
+        if self.position == self.length:
+            self._clear()
+        t = self.position
+        for name, array in self._observation.items():
+            array[t] = transition["observation"][name]
+        for name, array in self._arrays.items():
+            array[t] = transition[name]
+        if t + 1 == self.length:
+            for name, array in self._observation.items():
+                array[t + 1] = transition["next_observation"][name]
+        if "final_rows" in transition:
+            self._add_finals(t, transition["final_rows"], transition["final_observation"])
+        self.position = t + 1
+
+    def can_sample(self) -> bool:
+        return self.position == self.length
+
+    def sample(self) -> Batch:
+        """The whole rollout as tensors that share the buffer's memory, valid until the next `add`."""
+        assert self.can_sample(), f"the rollout has {self.position} of {self.length} rows"
+        batch: Batch = {name: torch.from_numpy(array) for name, array in self._arrays.items()}
+        batch["observation"] = _tensors(self._observation)
+        batch["final_index"] = torch.from_numpy(self._final_index[: self._finals])
+        batch["final_observation"] = _tensors({name: array[: self._finals] for name, array in self._final.items()})
+        self._clear()
+        return batch
+
+    def fence(self) -> None:
+        """The environments start afresh: the newest row's successor is lost, so that row is not used."""
+        if self.position:
+            self._arrays["valid"][self.position - 1] = False
+
+    def get_state(self) -> dict[str, Any]:
+        """The rows filled so far."""
+        t, k = self.position, self._finals
+        state = {
+            "observation": {name: array[: t + 1] for name, array in self._observation.items()},
+            "arrays": {name: array[:t] for name, array in self._arrays.items()},
+            "final_index": self._final_index[:k],
+            "final": {name: array[:k] for name, array in self._final.items()},
+        }
+        return map_tree(np.copy, state)
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self.position = len(state["arrays"]["reward"])
+        for name, array in state["observation"].items():
+            self._observation[name][: len(array)] = array
+        for name, array in state["arrays"].items():
+            self._arrays[name][: len(array)] = array
+        self._finals = 0
+        index = state["final_index"]
+        self._reserve(len(index))
+        self._final_index[: len(index)] = index
+        for name, array in state["final"].items():
+            self._final[name][: len(index)] = array
+        self._finals = len(index)
+
+    def _clear(self) -> None:
+        self.position = self._finals = 0
+
+    def _add_finals(self, t: int, rows: np.ndarray, observation: dict[str, np.ndarray]) -> None:
+        start, stop = self._finals, self._finals + len(rows)
+        self._reserve(stop)
+        self._final_index[start:stop, 0] = t
+        self._final_index[start:stop, 1] = rows
+        for name, array in observation.items():
+            self._final[name][start:stop] = array
+        self._finals = stop
+
+    def _reserve(self, count: int) -> None:
+        while len(self._final_index) < count:
+            self._final_index = np.concatenate([self._final_index, np.zeros_like(self._final_index)])
+            self._final = {name: np.concatenate([array, np.zeros_like(array)]) for name, array in self._final.items()}
+
+
+def _tensors(arrays: dict[str, np.ndarray]) -> dict[str, Tensor]:
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}

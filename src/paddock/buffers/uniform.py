@@ -1,0 +1,221 @@
+"""Replay: a ring of vector steps, sampled uniformly. Observations are stored once; rows are [B, ...]."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import Field
+
+from paddock.buffers.segments import Segment
+from paddock.config.schema import TargetSchema
+from paddock.core.specs import Spec
+
+Batch = dict[str, Any]
+
+
+class UniformConfig(TargetSchema):
+    """Options of a uniform replay buffer."""
+
+    capacity: int = Field(ge=1)
+    batch_size: int = Field(ge=1)
+    segment_steps: int = Field(default=65_536, ge=1)
+
+
+class UniformBuffer:
+    """Transitions of all copies in a ring of `capacity` steps, counted over all copies together.
+
+    The observation after row t is row t + 1's, except where an episode ended: its true last observation is kept in
+    a second, smaller ring. Absolute row numbers only grow; `row % rows` is the place in the ring.
+    """
+
+    def __init__(self, config: UniformConfig, spec: Spec, num_envs: int) -> None:
+        self.config = config
+        self.num_envs = num_envs
+        self.rows = max(-(-config.capacity // num_envs), 2)
+        self.segment_rows = max(config.segment_steps // num_envs, 1)
+        lead = (self.rows, num_envs)
+        # One row more than the ring, so that the newest row's successor never overwrites the oldest.
+        self._observation = {
+            name: np.zeros((self.rows + 1, num_envs, *part.shape), part.dtype)
+            for name, part in spec.observation.items()
+        }
+        self._arrays = {
+            "action": np.zeros((*lead, *spec.action.shape), spec.action.dtype),
+            "reward": np.zeros(lead, np.float32),
+            "terminated": np.zeros(lead, bool),
+            "truncated": np.zeros(lead, bool),
+            "valid": np.zeros(lead, bool),
+            "final": np.full(lead, -1, np.int64),
+        }
+        self._finals = FinalRing({name: (part.shape, part.dtype) for name, part in spec.observation.items()})
+        self._must_fence = False
+        self.total = 0
+
+    @property
+    def oldest(self) -> int:
+        """The absolute number of the oldest row still there."""
+        return max(self.total - self.rows, 0)
+
+    def __len__(self) -> int:
+        return (self.total - self.oldest) * self.num_envs
+
+    def add(self, transition: dict[str, Any]) -> None:
+        """Store one step of all copies."""
+        if self.total == 0 or self._must_fence:
+            self._restart(transition["observation"])
+        row = self._open_row()
+        for name in ("action", "reward", "terminated", "truncated", "valid"):
+            self._arrays[name][row] = transition[name]
+        if "final_rows" in transition:
+            ids = self._finals.append(transition["final_observation"])
+            self._arrays["final"][row, transition["final_rows"]] = ids
+        self.total += 1
+        self._write_observation(self.total, transition["next_observation"])
+
+    def can_sample(self) -> bool:
+        return len(self) >= self.config.batch_size
+
+    def sample(self) -> Batch:
+        """`batch_size` transitions drawn uniformly with replacement, as tensors [N, ...]."""
+        rows, copies = self._draw(self.config.batch_size)
+        # Steps that only reset an environment are rare; draw again for them.
+        while len(bad := np.flatnonzero(~self._arrays["valid"][rows % self.rows, copies])):
+            rows[bad], copies[bad] = self._draw(len(bad))
+        return self.gather(rows, copies)
+
+    def gather(self, rows: np.ndarray, copies: np.ndarray) -> Batch:
+        """The transitions at absolute `rows` of the given `copies`."""
+        places = rows % self.rows
+        batch: Batch = {
+            name: torch.from_numpy(self._arrays[name][places, copies])
+            for name in ("action", "reward", "terminated", "truncated")
+        }
+        final = self._arrays["final"][places, copies]
+        ended = np.flatnonzero(final >= 0)
+        batch["observation"], batch["next_observation"] = {}, {}
+        for name, array in self._observation.items():
+            following = array[(rows + 1) % len(array), copies]
+            if len(ended):
+                following[ended] = self._finals.get(name, final[ended])
+            batch["observation"][name] = torch.from_numpy(array[rows % len(array), copies])
+            batch["next_observation"][name] = torch.from_numpy(following)
+        return batch
+
+    def get_state(self) -> dict[str, Any]:
+        last = {name: array[self.total % len(array)].copy() for name, array in self._observation.items()}
+        return {"total": self.total, "rows": self.rows, "last_observation": last}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Prepare for `load_segment`; rows newer than the checkpoint are not seen."""
+        assert state["rows"] == self.rows, "the buffer's capacity cannot change in a resumed run"
+        self.total = state["total"]
+        self._finals.clear()
+        self._write_observation(self.total, state["last_observation"])
+
+    def fence(self) -> None:
+        """The environments start afresh: what comes next does not follow from the newest row."""
+        self._must_fence = self.total > 0
+
+    def segments(self) -> list[Segment]:
+        first, last = self.oldest // self.segment_rows, (self.total - 1) // self.segment_rows
+        return [
+            Segment(
+                name=f"rows-{number:09d}",
+                is_sealed=(number + 1) * self.segment_rows <= self.total,
+                read=partial(self._read_segment, number),
+            )
+            for number in range(first, last + 1)
+            if self.total
+        ]
+
+    def load_segment(self, tree: Any) -> None:
+        start, stop = tree["start"], tree["start"] + len(tree["arrays"]["reward"])
+        keep = max(self.oldest - start, 0)
+        rows = np.arange(start + keep, stop)
+        for name, array in tree["observation"].items():
+            self._observation[name][rows % (self.rows + 1)] = array[keep:]
+        for name, array in tree["arrays"].items():
+            self._arrays[name][rows % self.rows] = array[keep:]
+        final = tree["arrays"]["final"]
+        ended = final >= 0
+        ids = np.full(final.shape, -1, np.int64)
+        if ended.any():
+            ids[ended] = self._finals.append(tree["final_observation"])
+        self._arrays["final"][rows % self.rows] = ids[keep:]
+
+    def _read_segment(self, number: int) -> dict[str, Any]:
+        start = max(number * self.segment_rows, self.oldest)
+        rows = np.arange(start, min((number + 1) * self.segment_rows, self.total))
+        final = self._arrays["final"][rows % self.rows]
+        return {
+            "start": start,
+            "observation": {name: array[rows % (self.rows + 1)] for name, array in self._observation.items()},
+            "arrays": {name: array[rows % self.rows] for name, array in self._arrays.items()},
+            "final_observation": {name: self._finals.get(name, final[final >= 0]) for name in self._observation},
+        }
+
+    def _write_observation(self, row: int, observation: dict[str, np.ndarray]) -> None:
+        for name, array in self._observation.items():
+            array[row % len(array)] = observation[name]
+
+    def _open_row(self) -> int:
+        """The place for a new row, with what it held forgotten."""
+        row = self.total % self.rows
+        overwritten = self._arrays["final"][row]
+        self._finals.forget_before(int(overwritten.max()) + 1)
+        self._arrays["final"][row] = -1
+        return row
+
+    def _restart(self, observation: dict[str, np.ndarray]) -> None:
+        """Begin with `observation`. Where rows are there already, an unusable one parts the old from the new."""
+        if self._must_fence:
+            self._arrays["valid"][self._open_row()] = False
+            self.total += 1
+        self._must_fence = False
+        self._write_observation(self.total, observation)
+
+    def _draw(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        rows = torch.randint(self.oldest, self.total, (count,)).numpy()
+        return rows, torch.randint(self.num_envs, (count,)).numpy()
+
+
+class FinalRing:
+    """Last observations of ended episodes under ever-growing numbers; grows while more of them are alive."""
+
+    def __init__(self, shapes: dict[str, tuple[tuple[int, ...], str]]) -> None:
+        self._arrays = {name: np.zeros((64, *shape), dtype) for name, (shape, dtype) in shapes.items()}
+        self.start = self.stop = 0
+
+    def append(self, observation: dict[str, np.ndarray]) -> np.ndarray:
+        """Store [K, ...] rows; returns their numbers."""
+        count = len(next(iter(observation.values())))
+        self._reserve(self.stop + count - self.start)
+        ids = np.arange(self.stop, self.stop + count)
+        for name, array in self._arrays.items():
+            array[ids % len(array)] = observation[name]
+        self.stop += count
+        return ids
+
+    def get(self, name: str, ids: np.ndarray) -> np.ndarray:
+        array = self._arrays[name]
+        return array[ids % len(array)]
+
+    def forget_before(self, number: int) -> None:
+        self.start = max(self.start, min(number, self.stop))
+
+    def clear(self) -> None:
+        self.start = self.stop = 0
+
+    def _reserve(self, count: int) -> None:
+        size = len(next(iter(self._arrays.values())))
+        if count <= size:
+            return
+        ids = np.arange(self.start, self.stop)
+        wider = max(2 * size, count)
+        for name, array in self._arrays.items():
+            grown = np.zeros((wider, *array.shape[1:]), array.dtype)
+            grown[ids % wider] = array[ids % size]
+            self._arrays[name] = grown

@@ -1,0 +1,71 @@
+"""The `paddock` program: finds the verb, runs it, and turns errors into one readable message and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+
+import typer
+from rich.console import Console
+from rich.logging import RichHandler
+from typer.core import TyperGroup
+
+from paddock import __version__
+
+# verb: (module with a Typer `app`, one line of help). A verb's module is imported only when the verb is used.
+VERBS = {
+    "train": ("paddock.cli.train", "Train an agent, or resume a run."),
+    "evaluate": ("paddock.cli.evaluate", "Judge a trained policy: whole episodes, fixed seeds."),
+    "tracks": ("paddock.cli.tracks", "List, draw, generate and import race tracks."),
+}
+
+
+class LazyGroup(TyperGroup):
+    """A group whose commands are imported when they are asked for."""
+
+    def list_commands(self, ctx):  # type: ignore[no-untyped-def]
+        return list(VERBS)
+
+    def get_command(self, ctx, name):  # type: ignore[no-untyped-def]
+        if name not in VERBS:
+            return None
+        module, summary = VERBS[name]
+        command = typer.main.get_command(importlib.import_module(module).app)
+        command.short_help = summary
+        return command
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Paddock: a reinforcement-learning lab for driving and control.",
+)
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: bool = typer.Option(False, "--version", help="Print the version and leave.")) -> None:
+    if version:
+        print(f"paddock {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Entry point."""
+    errors = Console(stderr=True)
+    handler = RichHandler(console=errors, show_time=False, show_path=False)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[handler])
+    from paddock.core.errors import PaddockError
+
+    try:
+        app()
+    except PaddockError as error:
+        errors.print(f"[bold red]error:[/] {_escaped(error)}", highlight=False, soft_wrap=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _escaped(error: Exception) -> str:
+    return str(error).replace("[", "\\[")

@@ -1,0 +1,1 @@
+"""Networks, each taking sizes from the environment's Spec."""

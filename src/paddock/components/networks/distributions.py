@@ -1,0 +1,57 @@
+"""Action distributions on raw network outputs: light enough to be used inside a loop."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """A diagonal normal distribution; `mean` [..., A], `log_std` [..., A] or [A]."""
+
+    mean: Tensor
+    log_std: Tensor
+
+    def sample(self) -> Tensor:
+        return torch.addcmul(self.mean, self.log_std.exp(), torch.randn_like(self.mean))
+
+    def mode(self) -> Tensor:
+        return self.mean
+
+    def log_prob(self, action: Tensor) -> Tensor:
+        """[...]: summed over the action's dimensions."""
+        standard = (action - self.mean) * (-self.log_std).exp()
+        return (-0.5 * standard.square() - self.log_std - LOG_SQRT_TWO_PI).sum(-1)
+
+    def entropy(self) -> Tensor:
+        """[...]: summed over the action's dimensions."""
+        return (0.5 + LOG_SQRT_TWO_PI + self.log_std).expand_as(self.mean).sum(-1)
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """A choice among K; `logits` [..., K] need not be normalised."""
+
+    logits: Tensor
+
+    def sample(self) -> Tensor:
+        # The Gumbel-max trick: an exponential draw a choice, no normalisation. Drawn in single precision even
+        # under autocast, where the tails of half precision would forbid rare choices.
+        noise = torch.empty_like(self.logits, dtype=torch.float32).exponential_()
+        return (self.logits - noise.log()).argmax(-1)
+
+    def mode(self) -> Tensor:
+        return self.logits.argmax(-1)
+
+    def log_prob(self, action: Tensor) -> Tensor:
+        return self.logits.log_softmax(-1).gather(-1, action.unsqueeze(-1)).squeeze(-1)
+
+    def entropy(self) -> Tensor:
+        log_probabilities = self.logits.log_softmax(-1)
+        return -(log_probabilities.exp() * log_probabilities).sum(-1)

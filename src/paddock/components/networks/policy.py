@@ -1,0 +1,64 @@
+"""Policies and value functions: a network chosen by config, and a head sized by the environment's Spec."""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from paddock.components.networks.distributions import Categorical, Gaussian
+from paddock.components.networks.mlp import flatten_observation, linear
+from paddock.config.schema import Part, TargetSchema, instantiate
+from paddock.core.specs import Spec
+
+
+class PolicyConfig(TargetSchema):
+    """Options of a stochastic policy."""
+
+    network: Part
+    log_std_init: float = 0.0
+    head_gain: float = Field(default=0.01, gt=0)
+
+
+class StochasticPolicy(nn.Module):
+    """A distribution over actions: categorical where actions are choices, else Gaussian with a free spread."""
+
+    def __init__(self, config: PolicyConfig, spec: Spec) -> None:
+        super().__init__()
+        self.config = config
+        self.network = instantiate(config.network, _observation_size(spec))
+        self.is_discrete = spec.action.is_discrete
+        outputs = spec.action.choices if spec.action.choices is not None else spec.action.size
+        self.head = linear(self.network.outputs, outputs, gain=config.head_gain)
+        if not self.is_discrete:
+            self.log_std = nn.Parameter(torch.full((outputs,), config.log_std_init))
+
+    def forward(self, observation: dict[str, Tensor]) -> Gaussian | Categorical:
+        """Observation parts [B, ...] to a distribution over actions [B, A] or [B]."""
+        outputs = self.head(self.network(flatten_observation(observation)))
+        return Categorical(outputs) if self.is_discrete else Gaussian(outputs, self.log_std)
+
+
+class ValueConfig(TargetSchema):
+    """Options of a state-value function."""
+
+    network: Part
+    head_gain: float = Field(default=1.0, gt=0)
+
+
+class ValueFunction(nn.Module):
+    """The expected return of a state."""
+
+    def __init__(self, config: ValueConfig, spec: Spec) -> None:
+        super().__init__()
+        self.config = config
+        self.network = instantiate(config.network, _observation_size(spec))
+        self.head = linear(self.network.outputs, 1, gain=config.head_gain)
+
+    def forward(self, observation: dict[str, Tensor]) -> Tensor:
+        """Observation parts [B, ...] to values [B]."""
+        return self.head(self.network(flatten_observation(observation))).squeeze(-1)
+
+
+def _observation_size(spec: Spec) -> int:
+    return sum(max(part.size, 1) for part in spec.observation.values())

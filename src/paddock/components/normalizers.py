@@ -1,0 +1,119 @@
+"""Running statistics that bring observations and rewards to unit scale; saved with the policy as its buffers."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from paddock.config.schema import TargetSchema
+from paddock.core.specs import Spec
+
+
+class NormalizerConfig(TargetSchema):
+    """Options of an observation normaliser."""
+
+    enabled: bool = True
+    clip: float = Field(default=10.0, gt=0)
+
+
+class ObservationNormalizer(nn.Module):
+    """Zero mean and unit variance for every number of a float observation; images (uint8) pass through."""
+
+    def __init__(self, config: NormalizerConfig, spec: Spec) -> None:
+        super().__init__()
+        self.config = config
+        floats = {name: part for name, part in spec.observation.items() if part.dtype.startswith("float")}
+        self.statistics = nn.ModuleDict({name: RunningMoments(part.shape) for name, part in floats.items()})
+
+    def forward(self, observation: dict[str, Tensor]) -> dict[str, Tensor]:
+        if not self.config.enabled:
+            return observation
+        return {
+            name: self.statistics[name](part).clamp(-self.config.clip, self.config.clip)
+            if name in self.statistics
+            else part
+            for name, part in observation.items()
+        }
+
+    def update(self, observation: dict[str, Tensor]) -> None:
+        """Learn from a batch; parts [..., *shape]."""
+        if self.config.enabled:
+            for name, statistics in self.statistics.items():
+                assert isinstance(statistics, RunningMoments)
+                statistics.update(observation[name])
+
+
+class RewardNormalizer(nn.Module):
+    """Divides rewards by the running deviation of the discounted return, so that values are of order one."""
+
+    def __init__(self, config: NormalizerConfig, spec: Spec) -> None:
+        super().__init__()
+        self.config = config
+        self.statistics = RunningMoments(())
+        self.running_return: np.ndarray | None = None
+
+    def forward(self, reward: Tensor) -> Tensor:
+        if not self.config.enabled:
+            return reward
+        return (reward * self.statistics.inverse_deviation).clamp(-self.config.clip, self.config.clip)
+
+    def update(self, reward: np.ndarray, done: np.ndarray, discount: float) -> None:
+        """Learn from a rollout; `reward` and `done` are [T, B]."""
+        if not self.config.enabled:
+            return
+        running = np.zeros(reward.shape[1]) if self.running_return is None else self.running_return
+        returns = np.empty(reward.shape, np.float64)
+        for t in range(len(reward)):
+            running = running * discount + reward[t]
+            returns[t] = running
+            running = running * ~done[t]
+        self.running_return = running
+        self.statistics.update(torch.from_numpy(returns))
+
+    def get_extra_state(self) -> Tensor:
+        running = np.zeros(0) if self.running_return is None else self.running_return
+        return torch.from_numpy(running.copy())
+
+    def set_extra_state(self, state: Tensor) -> None:
+        self.running_return = state.numpy().copy() if state.numel() else None
+
+
+class RunningMoments(nn.Module):
+    """Mean and variance of all batches seen, merged by Chan's parallel formula in double precision."""
+
+    mean: Tensor
+    variance: Tensor
+    count: Tensor
+    offset: Tensor
+    inverse_deviation: Tensor
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.shape = shape
+        self.register_buffer("mean", torch.zeros(shape, dtype=torch.float64))
+        self.register_buffer("variance", torch.ones(shape, dtype=torch.float64))
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+        # The same in single precision, ready for use.
+        self.register_buffer("offset", torch.zeros(shape))
+        self.register_buffer("inverse_deviation", torch.ones(shape))
+
+    def forward(self, values: Tensor) -> Tensor:
+        return (values - self.offset) * self.inverse_deviation
+
+    @torch.no_grad()
+    def update(self, values: Tensor) -> None:
+        rows = values.double().reshape(-1, *self.shape)
+        count = rows.shape[0]
+        batch_mean = rows.mean(0)
+        batch_variance = rows.var(0, correction=0)
+        total = self.count + count
+        difference = batch_mean - self.mean
+        squares = self.variance * self.count + batch_variance * count
+        squares += difference.square() * self.count * count / total
+        self.mean += difference * count / total
+        self.variance.copy_(squares / total)
+        self.count.copy_(total)
+        self.offset.copy_(self.mean)
+        self.inverse_deviation.copy_((self.variance + 1e-8).rsqrt())

@@ -1,0 +1,1 @@
+"""Returns and advantages as pure functions over [T, B]."""

@@ -1,0 +1,42 @@
+"""Bringing saved configurations of older versions up to date, one version at a time."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from paddock.core.errors import InputError
+
+SCHEMA_VERSION = 2
+
+
+def migrate(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The same configuration as this version writes it."""
+    values = copy.deepcopy(dict(values))
+    version = values.get("schema_version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise InputError(f"the configuration has schema_version {version!r}; it has to be a number from 1 up.")
+    if version > SCHEMA_VERSION:
+        raise InputError(
+            f"the configuration has schema_version {version}, this Paddock knows up to {SCHEMA_VERSION}. "
+            "It was written by a newer one: upgrade Paddock."
+        )
+    for step in range(version, SCHEMA_VERSION):
+        values = MIGRATIONS[step](values)
+        values["schema_version"] = step + 1
+    return values
+
+
+def _name_controllers(values: dict[str, Any]) -> dict[str, Any]:
+    """Version 1 had one `controller` and counted checkpoints in `checkpoint.interval`."""
+    if "controller" in values:
+        values["controllers"] = {"default": "policy", "available": {"policy": values.pop("controller")}}
+    checkpoint = values.get("checkpoint", {})
+    if "interval" in checkpoint:
+        checkpoint["every_steps"] = checkpoint.pop("interval")
+    return values
+
+
+MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _name_controllers}
+"""What turns version N into version N + 1."""

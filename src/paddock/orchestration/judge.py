@@ -1,0 +1,87 @@
+"""Finding the policy that a person means: a run's best, its latest, another controller over its model, or an export."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from omegaconf import OmegaConf
+
+from paddock.config.migrate import migrate
+from paddock.config.schema import instantiate, validate_target
+from paddock.config.validate import validate
+from paddock.core.errors import InputError
+from paddock.environments.spaces import spec_of
+from paddock.experiments.run import RunFolder
+from paddock.orchestration.build import make_environment
+from paddock.orchestration.checkpoint import CheckpointStore, read_checkpoint
+from paddock.orchestration.experiment import ExperimentConfig
+from paddock.rollout.actor import ActorModule, load_policy, read_description
+from paddock.rollout.controllers import ControllerManager
+from paddock.rollout.evaluation import MakeEnv
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Somebody to be judged, and where."""
+
+    name: str
+    folder: Path
+    actor: ActorModule
+    make_env: MakeEnv
+
+
+def find_subject(
+    given: str, runs_dir: Path, *, which: str = "best", controller: str | None = None, overrides: Sequence[str] = ()
+) -> Subject:
+    """The policy named by `given`: an exported policy's folder, or a run's path or name."""
+    if (Path(given) / "policy.json").is_file():
+        if controller is not None:
+            raise InputError(f"'{given}' is an exported policy; a controller can be chosen for a run only.")
+        return _exported(Path(given), given, overrides)
+    run = RunFolder.find(runs_dir, given)
+    if controller is not None:
+        return _from_checkpoint(run, which, controller, overrides)
+    folder = run.policy / which
+    if not folder.exists():
+        folder = run.policy / "latest"
+    if not folder.exists():
+        return _from_checkpoint(run, which, None, overrides)
+    return _exported(folder, run.name, overrides, run.path)
+
+
+def _exported(folder: Path, name: str, overrides: Sequence[str], home: Path | None = None) -> Subject:
+    description = read_description(folder)
+    if not description.get("environment"):
+        raise InputError(f"the policy in '{folder}' does not say which environment it is for.")
+    environment = _with_overrides({"environment": description["environment"]}, overrides)["environment"]
+    config = validate_target(environment)
+    return Subject(name, home or folder, load_policy(folder), partial(instantiate, config))
+
+
+def _from_checkpoint(run: RunFolder, which: str, controller: str | None, overrides: Sequence[str]) -> Subject:
+    """Build the run's components from its checkpoint and let the chosen controller act with them."""
+    config = validate(_with_overrides(migrate(run.read_config()), overrides), ExperimentConfig)
+    store = CheckpointStore(run.checkpoints, config.checkpoint)
+    best = store.best() if which == "best" else None
+    checkpoint = read_checkpoint(best) if best else store.load()
+    env = make_environment(config, 1)
+    spec = spec_of(env)
+    env.close()
+    components = {name: instantiate(part, spec) for name, part in config.components.items()}
+    for name, component in components.items():
+        component.load_state_dict(checkpoint.state["components"][name])
+    available = {name: instantiate(part, components, spec) for name, part in config.controllers.available.items()}
+    manager = ControllerManager(available, config.controllers.default)
+    manager.select(controller)
+    return Subject(run.name, run.path, manager.active, partial(make_environment, config))
+
+
+def _with_overrides(values: dict, overrides: Sequence[str]) -> dict:
+    for text in overrides:
+        if not text.startswith("environment."):
+            raise InputError(f"'{text}' has no place in an evaluation; only environment.* can be changed.")
+    merged = OmegaConf.merge(OmegaConf.create(values), OmegaConf.from_dotlist(list(overrides)))
+    return OmegaConf.to_container(merged, resolve=True)  # type: ignore[return-value]

@@ -1,0 +1,115 @@
+"""From what a person asked for to an orchestrator that is ready to run: a new run, or one to go on with."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+from rich.console import Console
+
+from paddock.config.compose import Composed, compose
+from paddock.config.migrate import migrate
+from paddock.config.validate import validate
+from paddock.core.errors import InputError
+from paddock.experiments.run import RunFolder, manifest
+from paddock.orchestration.build import build
+from paddock.orchestration.experiment import ExperimentConfig
+from paddock.orchestration.orchestrator import Orchestrator
+
+log = logging.getLogger(__name__)
+
+MAY_CHANGE_ON_RESUME = ("training.total_steps", "training.max_seconds", "evaluation", "checkpoint", "logging", "tags")
+RESUME_RULE = (
+    f"A resumed run may change {', '.join(MAY_CHANGE_ON_RESUME)}, and nothing else: "
+    "anything more would be another experiment, which deserves a run of its own."
+)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a person asked to be run."""
+
+    experiment: str | None = None
+    user: Path | None = None
+    preset: str | None = None
+    name: str | None = None
+    seed: int | None = None
+    overrides: list[str] = field(default_factory=list)
+
+    @property
+    def chosen_name(self) -> str | None:
+        return self.name or self.experiment or (self.user.stem if self.user and self.user.is_file() else None)
+
+
+def resolve(request: Request) -> tuple[ExperimentConfig, Composed]:
+    """The validated configuration of a request, and where its values came from."""
+    overrides = list(request.overrides)
+    if request.chosen_name is not None:
+        overrides.insert(0, f"name='{request.chosen_name}'")
+    if request.seed is not None:
+        overrides.append(f"seed={request.seed}")
+    composed = compose(request.experiment, preset=request.preset, user=request.user, overrides=overrides)
+    return validate(composed.values, ExperimentConfig, composed.origins), composed
+
+
+@contextmanager
+def new_run(config: ExperimentConfig, console: Console) -> Iterator[Orchestrator]:
+    """A new run's orchestrator; the run's folder is held by this process meanwhile."""
+    values = config.model_dump(mode="json", by_alias=True)
+    run = RunFolder.create(Path(config.runs_dir), config.name, values)
+    run.write_manifest(**manifest(values, seed=config.seed))
+    with run.lock(), _failing_cleanly(run):
+        yield build(config, run, console)
+
+
+@contextmanager
+def resumed_run(run: RunFolder, overrides: Sequence[str], console: Console) -> Iterator[Orchestrator]:
+    """The orchestrator of a run that was interrupted, standing where its newest whole checkpoint stands."""
+    saved = migrate(run.read_config())
+    values = _changed(saved, overrides)
+    config = validate(values, ExperimentConfig)
+    with run.lock():
+        orchestrator = build(config, run, console)
+        checkpoint = orchestrator.checkpoints.load()
+        orchestrator.restore(checkpoint)
+        if overrides:
+            run.write_config(config.model_dump(mode="json", by_alias=True))
+        run.write_manifest(status="running", pid=manifest(values, seed=config.seed)["pid"])
+        run.event("resumed", checkpoint=checkpoint.path.name, overrides=list(overrides))
+        if not checkpoint.info["is_exact"]:
+            log.warning(
+                "this environment cannot give its state, so the resumed run starts fresh episodes from derived "
+                "seeds: sound, but not bit-identical to an uninterrupted run."
+            )
+        yield orchestrator
+
+
+def _changed(saved: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """The saved values with the overrides applied, if the rule allows them."""
+    for text in overrides:
+        key = text.partition("=")[0].lstrip("+~")
+        if not any(key == allowed or key.startswith(allowed + ".") for allowed in MAY_CHANGE_ON_RESUME):
+            raise InputError(f"'{text}' cannot be changed in a resumed run. {RESUME_RULE}")
+    try:
+        merged = OmegaConf.merge(OmegaConf.create(saved), OmegaConf.from_dotlist(list(overrides)))
+        values = OmegaConf.to_container(merged, resolve=True)
+    except ValueError as error:
+        raise InputError(f"the overrides {' '.join(overrides)} cannot be read: {error}") from error
+    assert isinstance(values, dict)
+    return {str(key): value for key, value in values.items()}
+
+
+@contextmanager
+def _failing_cleanly(run: RunFolder) -> Iterator[None]:
+    """A run that could not even be built is marked as failed, unless the orchestrator said more already."""
+    try:
+        yield
+    except BaseException as error:
+        if run.read_manifest().get("status") == "running":
+            run.write_manifest(status="failed", error=str(error))
+        raise

@@ -1,0 +1,221 @@
+"""Where metrics go: the terminal, metrics.jsonl, TensorBoard, Weights & Biases. A failing tracker stops nothing."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from pydantic import Field
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from paddock.config.schema import Schema
+from paddock.core.lazy import require
+from paddock.experiments.run import RunFolder
+
+log = logging.getLogger(__name__)
+
+
+class LoggingConfig(Schema):
+    """How often to log, and where to."""
+
+    every_steps: int = Field(default=5_000, ge=1)
+    terminal: bool = True
+    tensorboard: bool = True
+    wandb: Literal["off", "online", "offline"] = "off"
+    wandb_project: str = "paddock"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One logged point: where the run stands, and the means since the point before."""
+
+    counters: Mapping[str, int]
+    phase: str
+    seconds: float
+    metrics: Mapping[str, float]
+
+
+class Logger(Protocol):
+    def log(self, row: Row) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class JsonLines:
+    """`metrics.jsonl`, one line a point. The file's length is part of a checkpoint."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file.open("a", encoding="utf-8")
+
+    def log(self, row: Row) -> None:
+        finite = {name: value if math.isfinite(value) else None for name, value in row.metrics.items()}
+        line = {**row.counters, "seconds": round(row.seconds, 3), "phase": row.phase, **finite}
+        self._file.write(json.dumps(line) + "\n")
+        self._file.flush()
+
+    def position(self) -> int:
+        return self._file.tell()
+
+    def rewind(self, position: int) -> None:
+        """Forget what was logged after the checkpoint that is resumed from."""
+        self._file.truncate(position)
+        self._file.seek(position)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class TensorBoard:
+    """Curves that people can already read."""
+
+    def __init__(self, folder: Path, agent_steps: int) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+        from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+        self._event, self._summary = Event, Summary
+        self._writer = EventFileWriter(str(folder))
+        if agent_steps:  # Tell the reader to forget points after the one that is resumed from.
+            restart = SessionLog(status=SessionLog.START)
+            self._writer.add_event(Event(step=agent_steps + 1, session_log=restart, wall_time=time.time()))
+
+    def log(self, row: Row) -> None:
+        values = [self._summary.Value(tag=name, simple_value=value) for name, value in row.metrics.items()]
+        event = self._event(
+            wall_time=time.time(), step=row.counters["agent_steps"], summary=self._summary(value=values)
+        )
+        self._writer.add_event(event)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class Wandb:
+    """Weights & Biases, also without a network."""
+
+    def __init__(self, run: RunFolder, config: LoggingConfig, values: Mapping[str, Any]) -> None:
+        wandb = require("wandb", extra="wandb", purpose="logging to Weights & Biases")
+        self._run = wandb.init(
+            project=config.wandb_project,
+            name=run.name,
+            id=run.read_manifest().get("id"),
+            dir=str(run.path),
+            mode=config.wandb,
+            resume="allow",
+            config=dict(values),
+        )
+
+    def log(self, row: Row) -> None:
+        self._run.log({**row.metrics, **row.counters}, step=row.counters["agent_steps"])
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+class Guarded:
+    """A tracker that may fail: it is dropped with one warning, and training goes on."""
+
+    def __init__(self, name: str, make: Any) -> None:
+        self._name = name
+        self._logger: Logger | None = None
+        self._logger = self._attempt(make)
+
+    def log(self, row: Row) -> None:
+        if self._logger is not None:
+            self._attempt(self._logger.log, row)
+
+    def close(self) -> None:
+        if self._logger is not None:
+            self._attempt(self._logger.close)
+
+    def _attempt(self, action: Any, *arguments: Any) -> Any:
+        try:
+            return action(*arguments)
+        except Exception as error:  # Whatever a tracker throws, the run is worth more.
+            log.warning("%s does not work and is left out from here on: %s", self._name, error)
+            self._logger = None
+            return None
+
+
+class Terminal:
+    """A progress bar on a terminal, plain lines in a log."""
+
+    SHOWN: Sequence[tuple[str, str]] = (
+        ("collect/return", "return"),
+        ("eval/return", "eval"),
+    )
+
+    def __init__(self, console: Console, total_steps: int | None, agent_steps: int) -> None:
+        self._console = console
+        self._total = total_steps
+        self._last = (time.perf_counter(), agent_steps)
+        self._latest: dict[str, float] = {}
+        self._progress: Progress | None = None
+        if console.is_terminal:
+            self._progress = Progress(
+                TextColumn("[bold]{task.fields[phase]}"),
+                BarColumn(bar_width=24),
+                TextColumn("{task.completed:,.0f}/{task.total:,.0f} steps" if total_steps else "{task.completed:,.0f}"),
+                TextColumn("{task.fields[rate]}"),
+                TimeElapsedColumn(),
+                TimeRemainingColumn(),
+                TextColumn("{task.fields[shown]}"),
+                console=console,
+            )
+            self._task: TaskID = self._progress.add_task(
+                "", total=total_steps, completed=agent_steps, phase="start", rate="", shown=""
+            )
+            self._progress.start()
+
+    def log(self, row: Row) -> None:
+        moment, steps = time.perf_counter(), row.counters["agent_steps"]
+        rate = (steps - self._last[1]) / max(moment - self._last[0], 1e-9)
+        self._last = (moment, steps)
+        self._latest.update(row.metrics)
+        shown = "  ".join(f"{label} {self._latest[name]:.4g}" for name, label in self.SHOWN if name in self._latest)
+        if self._progress is not None:
+            self._progress.update(
+                self._task, completed=steps, phase=row.phase, rate=f"{rate:,.0f} steps/s", shown=shown
+            )
+            return
+        share = f" ({100 * steps / self._total:.0f} %)" if self._total else ""
+        left = f"  {_duration((self._total - steps) / rate)} left" if self._total and rate > 0 else ""
+        line = f"{row.phase}  step {steps:,}{share}  {rate:,.0f} steps/s{left}  {shown}"
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def close(self) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+
+def make_loggers(
+    config: LoggingConfig,
+    run: RunFolder,
+    console: Console,
+    values: Mapping[str, Any],
+    *,
+    total_steps: int | None,
+    agent_steps: int,
+) -> list[Logger]:
+    """The trackers that the configuration asks for, besides metrics.jsonl, which is always written."""
+    loggers: list[Logger] = []
+    if config.terminal:
+        loggers.append(Terminal(console, total_steps, agent_steps))
+    if config.tensorboard:
+        loggers.append(Guarded("TensorBoard", lambda: TensorBoard(run.tensorboard, agent_steps)))
+    if config.wandb != "off":
+        loggers.append(Guarded("Weights & Biases", lambda: Wandb(run, config, values)))
+    return loggers
+
+
+def _duration(seconds: float) -> str:
+    minutes, seconds = divmod(int(max(seconds, 0)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

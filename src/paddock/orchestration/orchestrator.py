@@ -1,0 +1,351 @@
+"""The training loop. It owns time, files and requests from outside, and knows nothing of any algorithm."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from paddock.core.cadence import Every
+from paddock.core.errors import InputError, NonFiniteError, PaddockError
+from paddock.core.seeding import get_random_state, set_random_state
+from paddock.core.trees import save_tree
+from paddock.experiments.run import RunFolder, now
+from paddock.orchestration.checkpoint import Checkpoint, CheckpointStore
+from paddock.orchestration.control import Control
+from paddock.orchestration.diagnostics import Diagnostics
+from paddock.orchestration.experiment import ExperimentConfig
+from paddock.orchestration.loggers import JsonLines, Logger, Row
+from paddock.orchestration.metrics import Metrics
+from paddock.orchestration.phase_scheduler import COLLECT, EVALUATE, Action, PhaseConfig, PhaseScheduler
+from paddock.rollout.evaluation import MakeEnv, evaluate, record_video
+from paddock.workflows.base import Workflow
+from paddock.workflows.context import Counters, WorkflowContext
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: `finished`, or `stopped` when somebody asked."""
+
+    status: str
+    counters: Counters
+    seconds: float
+    latest: dict[str, float]
+    best_score: float | None
+    time_shares: dict[str, float]
+
+
+class Orchestrator:
+    """Asks the scheduler what is next, has the workflow do it, and keeps everything safe around it."""
+
+    def __init__(
+        self,
+        config: ExperimentConfig,
+        run: RunFolder,
+        workflow: Workflow,
+        context: WorkflowContext,
+        make_eval_env: MakeEnv,
+        loggers: Callable[[int], list[Logger]],
+    ) -> None:
+        self.config = config
+        self.run_folder = run
+        self.workflow = workflow
+        self.context = context
+        self.counters = context.counters
+        self.metrics = Metrics()
+        self.scheduler = PhaseScheduler(config.training.phases, self.metrics.latest)
+        self.checkpoints = CheckpointStore(run.checkpoints, config.checkpoint)
+        self.control = Control()
+        self.diagnostics = Diagnostics(config.debug, context.components)
+        self._make_eval_env = make_eval_env
+        self._make_loggers = loggers
+        self._is_log_due = Every(config.logging.every_steps)
+        self._is_save_due = Every(config.checkpoint.every_steps) if config.checkpoint.every_steps else None
+        self._best_score: float | None = None
+        self._last_evaluation: dict[str, Any] | None = None
+        self._seconds_before = 0.0
+        self._time = {"collect": 0.0, "update": 0.0, "evaluate": 0.0, "checkpoint": 0.0, "sample": 0.0}
+
+    def run(self) -> Outcome:
+        """Train to the end, or until asked to stop; either way everything is saved and closed."""
+        self._json = JsonLines(self.run_folder.metrics_file)
+        self._loggers = self._make_loggers(self.counters.agent_steps)
+        self._started = self._last_save = time.perf_counter()
+        self.run_folder.write_manifest(status="running")
+        try:
+            with self.control.listening():
+                self._loop()
+                return self._finish()
+        except PaddockError as error:
+            self._fail(str(error))
+            raise
+        except BaseException as error:
+            self._fail(f"{type(error).__name__}: {error}")
+            raise
+        finally:
+            for logger in [self._json, *self._loggers]:
+                logger.close()
+            self.context.environment.close()
+
+    @property
+    def seconds(self) -> float:
+        """Wall clock of training, over all resumes."""
+        return self._seconds_before + time.perf_counter() - self._started
+
+    def _loop(self) -> None:
+        entered: PhaseConfig | None = None
+        while (action := self.scheduler.next_action()) is not None:
+            if self.scheduler.is_at_cycle_start and self._has_reached_limit():
+                return
+            if action.phase is not entered:
+                self._enter_phase(action.phase)
+                entered = action.phase
+            self._perform(action)
+            if self._is_log_due(self.counters.agent_steps):
+                self._log(action.phase.name)
+            if self._is_checkpoint_due():
+                self._save()
+            if self.control.stop_requested_by is not None:
+                return
+
+    def _perform(self, action: Action) -> None:
+        """Do one action and tell the scheduler what it came to."""
+        before = self.counters.updates
+        if action.hook == COLLECT:
+            with self._timed("collect"):
+                result = self.workflow.collect_step(action.steps, phase=action.phase)
+            self.counters.agent_steps += result.steps
+            self.counters.env_frames += result.extras.get("env_frames", result.steps)
+            self.metrics.add(result.metrics)
+            self.scheduler.advance(action, steps=result.steps)
+        elif action.hook == EVALUATE:
+            self._evaluate()
+            self.scheduler.advance(action)
+        elif self._update(action):
+            self.scheduler.advance(action, updates=self.counters.updates - before)
+        else:
+            self.scheduler.skip()
+
+    def _update(self, action: Action) -> bool:
+        """Have the workflow learn from a batch; False while the buffer has too little for one."""
+        buffer = self.context.buffers[action.phase.buffer or ""]
+        if not buffer.can_sample():
+            if action.phase.type == "offline":
+                raise InputError(
+                    f"phase '{action.phase.name}' learns from buffer '{action.phase.buffer}', which holds too little."
+                )
+            return False
+        with self._timed("sample"):
+            batch = buffer.sample()
+        try:
+            with self._timed("update"), self.diagnostics.watching():
+                metrics = getattr(self.workflow, action.hook)(batch, phase=action.phase)
+        except NonFiniteError as error:
+            folder = self._keep_fault(batch)
+            raise PaddockError(
+                f"{error} in phase '{action.phase.name}', {action.hook}, after {self.counters.agent_steps:,} steps. "
+                f"The batch that made it is kept in '{folder}'; the checkpoints before it are sound."
+            ) from error
+        self.metrics.add(metrics)
+        self.metrics.add(self.diagnostics.statistics())
+        return True
+
+    def _evaluate(self) -> None:
+        with self._timed("evaluate"):
+            settings, actor = self.config.evaluation, self.workflow.actor()
+            modes = {"eval/": True} if settings.deterministic else {}
+            modes |= {"eval/stochastic_" if modes else "eval/": False} if settings.stochastic or not modes else {}
+            results: dict[str, float] = {}
+            for prefix, deterministic in modes.items():
+                evaluation = evaluate(
+                    actor,
+                    self._make_eval_env,
+                    episodes=settings.episodes,
+                    seed=settings.seed,
+                    deterministic=deterministic,
+                )
+                results |= evaluation.metrics(prefix)
+            if settings.video:
+                file = self.run_folder.videos / f"step-{self.counters.agent_steps:012d}.mp4"
+                record_video(actor, self._make_eval_env, file, seed=settings.seed)
+        self.metrics.add(results)
+        self.metrics.latest.update(results)
+        score = results.get(settings.metric)
+        self._last_evaluation = {**asdict(self.counters), "score": score}
+        self.run_folder.event("evaluation", agent_steps=self.counters.agent_steps, **results)
+        if score is not None and (self._best_score is None or score > self._best_score):
+            self._best_score = score
+            self._export("best")
+            self._save()
+
+    def _enter_phase(self, phase: PhaseConfig) -> None:
+        self.context.controllers.select(phase.controller)
+        for name, component in self.context.components.items():
+            component.requires_grad_(name not in phase.freeze)
+        self.run_folder.event("phase", phase=phase.name, agent_steps=self.counters.agent_steps)
+
+    def _has_reached_limit(self) -> bool:
+        training = self.config.training
+        if training.total_steps is not None and self.counters.agent_steps >= training.total_steps:
+            return True
+        return training.max_seconds is not None and self.seconds >= training.max_seconds
+
+    def _log(self, phase: str) -> None:
+        if means := self.metrics.flush():
+            row = Row(asdict(self.counters), phase, self.seconds, means)
+            for logger in [self._json, *self._loggers]:
+                logger.log(row)
+
+    def _is_checkpoint_due(self) -> bool:
+        by_steps = self._is_save_due is not None and self._is_save_due(self.counters.agent_steps)
+        every = self.config.checkpoint.every_seconds
+        return by_steps or (every is not None and time.perf_counter() - self._last_save >= every)
+
+    def _save(self) -> None:
+        with self._timed("checkpoint"):
+            evaluation = self._last_evaluation or {}
+            is_scored = all(evaluation.get(name) == value for name, value in asdict(self.counters).items())
+            self.checkpoints.save(
+                self.get_state(),
+                self.context.buffers,
+                agent_steps=self.counters.agent_steps,
+                info={"workflow": self.config.workflow.target_, "is_exact": self.context.collector.is_exact},
+                score=evaluation.get("score") if is_scored else None,
+            )
+        self._last_save = time.perf_counter()
+
+    def get_state(self) -> dict[str, Any]:
+        """All of the run's state but the buffers'."""
+        context = self.context
+        return {
+            "counters": asdict(self.counters),
+            "components": {name: part.state_dict() for name, part in context.components.items()},
+            "optimizers": {name: _optimizer_state(part) for name, part in context.optimizers.items()},
+            "collector": context.collector.get_state(),
+            "scheduler": self.scheduler.get_state(),
+            "workflow": self.workflow.get_state(),
+            "metrics": self.metrics.get_state(),
+            "random": get_random_state(),
+            "cadences": {"log": self._is_log_due.get_state(), "save": self._is_save_due and self._is_save_due.passed},
+            "best_score": self._best_score,
+            "last_evaluation": self._last_evaluation,
+            "seconds": self.seconds,
+            "metrics_position": self._json.position(),
+        }
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Go on from a checkpoint as if nothing had happened."""
+        state, context = checkpoint.state, self.context
+        if (given := checkpoint.info["workflow"]) != self.config.workflow.target_:
+            raise InputError(
+                f"checkpoint '{checkpoint.path}' was written by {given}, this run is {self.config.workflow.target_}; "
+                "a checkpoint only fits the algorithm that wrote it."
+            )
+        for name, value in state["counters"].items():
+            setattr(self.counters, name, value)
+        for name, part in context.components.items():
+            part.load_state_dict(state["components"][name])
+        for name, part in context.optimizers.items():
+            part.load_state_dict(_from_optimizer_state(state["optimizers"][name]))
+        for name, buffer in context.buffers.items():
+            self.checkpoints.load_buffer(checkpoint, name, buffer)
+            if not context.collector.is_exact:
+                buffer.fence()
+        context.collector.set_state(state["collector"], agent_steps=self.counters.agent_steps)
+        self.scheduler.set_state(state["scheduler"])
+        self.workflow.set_state(state["workflow"])
+        self.metrics.set_state(state["metrics"])
+        self._is_log_due.set_state(state["cadences"]["log"])
+        if self._is_save_due is not None:
+            self._is_save_due.set_state(self.counters.agent_steps // self._is_save_due.period)
+        self._best_score, self._last_evaluation = state["best_score"], state["last_evaluation"]
+        self._seconds_before = state["seconds"]
+        with self.run_folder.metrics_file.open("a") as file:
+            file.truncate(state["metrics_position"])
+        set_random_state(state["random"])
+
+    def _finish(self) -> Outcome:
+        """Judge the final policy, save, and say how it went."""
+        asked = self.control.stop_requested_by
+        phase = self.scheduler.current_phase() or self.config.training.phases[-1]
+        evaluates = any(hook.name == EVALUATE for one in self.config.training.phases for hook in one.workflow_hooks)
+        seen = (self._last_evaluation or {}).get("updates")
+        if evaluates and asked is None and seen != self.counters.updates:
+            self._evaluate()
+        self._log(phase.name)
+        self._save()
+        self._export("latest")
+        status = "stopped" if asked else "finished"
+        self.run_folder.event(status, agent_steps=self.counters.agent_steps, by=asked)
+        self._write_ending(status)
+        table = self.diagnostics.table()
+        if table:
+            (self.run_folder.path / "profile.txt").write_text(table)
+            log.warning("debug: where the updates' time went (also in profile.txt)\n%s", table)
+        return Outcome(
+            status=status,
+            counters=self.counters,
+            seconds=self.seconds,
+            latest=dict(self.metrics.latest),
+            best_score=self._best_score,
+            time_shares=self._time_shares(),
+        )
+
+    def _export(self, name: str) -> None:
+        self.workflow.actor().save(self.run_folder.policy / name, self.config.environment.to_dict())
+
+    def _write_ending(self, status: str, **more: Any) -> None:
+        self.run_folder.write_manifest(
+            status=status,
+            ended=now(),
+            **asdict(self.counters),
+            seconds=round(self.seconds, 3),
+            best_score=self._best_score,
+            **more,
+        )
+
+    def _fail(self, message: str) -> None:
+        try:
+            self.run_folder.event("failed", agent_steps=self.counters.agent_steps, error=message)
+            self._write_ending("failed", error=message)
+        except OSError as error:  # The disk that failed the run may not take its obituary either.
+            log.warning("the failure could not be noted in '%s': %s", self.run_folder.path, error)
+
+    def _keep_fault(self, batch: Any) -> str:
+        folder = self.run_folder.faults / f"step-{self.counters.agent_steps:012d}"
+        folder.mkdir(parents=True, exist_ok=True)
+        save_tree(folder, "batch", batch)
+        return str(folder)
+
+    def _time_shares(self) -> dict[str, float]:
+        """Part of this process's training time by kind of work; `loop` is the orchestrator's own."""
+        total = time.perf_counter() - self._started
+        shares = {name: spent / total for name, spent in self._time.items()}
+        return {**shares, "loop": 1 - sum(shares.values())}
+
+    @contextmanager
+    def _timed(self, kind: str) -> Iterator[None]:
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._time[kind] += time.perf_counter() - started
+
+
+def _optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    state = optimizer.state_dict()
+    return {**state, "state": {str(key): value for key, value in state["state"].items()}}
+
+
+def _from_optimizer_state(state: dict[str, Any]) -> dict[str, Any]:
+    groups = [
+        {**group, "betas": tuple(group["betas"])} if "betas" in group else group for group in state["param_groups"]
+    ]
+    return {"state": {int(key): value for key, value in state["state"].items()}, "param_groups": groups}

@@ -1,0 +1,219 @@
+"""Phases: a finite state machine, declared in YAML, that says what the orchestrator does next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from paddock.config.schema import Schema
+from paddock.core.cadence import Every, Ratio
+from paddock.core.conditions import parse_condition
+
+COLLECT, EVALUATE = "collect", "evaluate"
+
+
+class HookConfig(Schema):
+    """A hook and when it is due. Without a cadence it runs once a cycle."""
+
+    name: str
+    steps: int | None = Field(default=None, ge=1)
+    ratio: float | None = Field(default=None, gt=0)
+    every_steps: int | None = Field(default=None, ge=1)
+    every_updates: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _check(self) -> HookConfig:
+        cadences = [self.steps, self.ratio, self.every_steps, self.every_updates]
+        if sum(value is not None for value in cadences) > 1:
+            raise ValueError("takes one cadence of steps, ratio, every_steps, every_updates")
+        if (self.name == COLLECT) != (self.steps is not None):
+            raise ValueError("steps is for collect, and collect needs it: write `collect: {steps: 64}`")
+        return self
+
+
+class PhaseConfig(Schema):
+    """One phase: what happens in it, in which order, and when it is over."""
+
+    name: str
+    type: Literal["online", "offline", "eval_only"] = "online"
+    buffer: str | None = None
+    controller: str | None = None
+    duration_steps: int | None = Field(default=None, ge=1)
+    duration_updates: int | None = Field(default=None, ge=1)
+    duration_cycles: int | None = Field(default=None, ge=1)
+    until: str | None = None
+    freeze: list[str] = Field(default_factory=list)
+    workflow_hooks: list[HookConfig] = Field(min_length=1)
+
+    @field_validator("workflow_hooks", mode="before")
+    @classmethod
+    def _expand(cls, hooks: Any) -> Any:
+        """`collect` and `collect: {steps: 64}` as people write them, into records."""
+        if not isinstance(hooks, list):
+            return hooks
+        return [_expand_hook(hook) for hook in hooks]
+
+    @field_validator("until")
+    @classmethod
+    def _parses(cls, text: str | None) -> str | None:
+        if text is not None:
+            parse_condition(text)
+        return text
+
+    @model_validator(mode="after")
+    def _check(self) -> PhaseConfig:
+        names = [hook.name for hook in self.workflow_hooks]
+        if self.type == "online" and COLLECT not in names:
+            raise ValueError("an online phase has to collect; make it offline, or add `collect: {steps: 64}`")
+        if self.type != "online" and COLLECT in names:
+            raise ValueError(f"an {self.type} phase cannot collect; make it online")
+        if self.type == "eval_only" and set(names) != {EVALUATE}:
+            raise ValueError("an eval_only phase has no hook but evaluate")
+        if self.type != "eval_only" and self.buffer is None:
+            raise ValueError("has to name the buffer it collects into or learns from")
+        if self.type != "online" and (
+            self.duration_steps or any(hook.ratio or hook.every_steps for hook in self.workflow_hooks)
+        ):
+            raise ValueError("counts environment steps without collecting any; count updates or cycles instead")
+        if self.type == "offline" and all(hook.every_updates for hook in self.workflow_hooks):
+            raise ValueError("never does anything: one of its hooks has to run every cycle")
+        return self
+
+    @property
+    def has_end(self) -> bool:
+        durations = [self.duration_steps, self.duration_updates, self.duration_cycles, self.until]
+        return any(value is not None for value in durations) or self.type == "eval_only"
+
+
+def _expand_hook(hook: Any) -> Any:
+    if isinstance(hook, str):
+        return {"name": hook}
+    if isinstance(hook, Mapping) and len(hook) == 1 and "name" not in hook:
+        ((name, cadence),) = hook.items()
+        if isinstance(cadence, Mapping):
+            return {"name": name, **cadence}
+    return hook
+
+
+@dataclass(frozen=True)
+class Action:
+    """What to do next: a hook, in a phase; `steps` for collecting."""
+
+    phase: PhaseConfig
+    hook: str
+    steps: int = 0
+
+
+class PhaseScheduler:
+    """Walks through the phases. A phase ends with the cycle in which its duration or condition is fulfilled."""
+
+    def __init__(self, phases: list[PhaseConfig], metrics: Mapping[str, float]) -> None:
+        """`metrics` is the live mapping of latest values that `until` conditions look at."""
+        self._phases = phases
+        self._metrics = metrics
+        self._index = self._hook = self._steps = self._updates = self._cycles = 0
+        self._cadences: list[Every | Ratio | None] = []
+        self._enter(0)
+
+    def current_phase(self) -> PhaseConfig | None:
+        """The phase under way; None when all are over."""
+        return self._phases[self._index] if self._index < len(self._phases) else None
+
+    @property
+    def is_at_cycle_start(self) -> bool:
+        return self._hook == 0
+
+    def next_action(self) -> Action | None:
+        """What to do next, or None when every phase is over. Asking twice gives the same answer."""
+        while (phase := self.current_phase()) is not None:
+            if self._hook == 0 and self._cycles and self._is_over(phase):
+                self._enter(self._index + 1)
+            elif self._hook == len(phase.workflow_hooks):
+                self._hook = 0
+                self._cycles += 1
+            elif self._is_due(self._hook):
+                hook = phase.workflow_hooks[self._hook]
+                return Action(phase, hook.name, hook.steps or 0)
+            else:
+                self._hook += 1
+        return None
+
+    def advance(self, action: Action, *, steps: int = 0, updates: int = 0) -> None:
+        """Tell what `action` came to."""
+        self._steps += steps
+        self._updates += updates
+        cadence = self._cadences[self._hook]
+        for other in self._cadences:
+            if isinstance(other, Ratio):
+                other.add(steps)
+        if isinstance(cadence, Ratio):
+            cadence.pay()  # It stays the hook's turn while more is owed.
+        else:
+            if isinstance(cadence, Every):
+                cadence(self._counted(self._hook))
+            self._hook += 1
+
+    def skip(self) -> None:
+        """Give up the current hook's turn in this cycle; what is owed stays owed."""
+        self._hook += 1
+
+    def get_state(self) -> dict[str, Any]:
+        phase = self.current_phase()
+        return {
+            "phase": phase.name if phase else None,
+            "index": self._index,
+            "hook": self._hook,
+            "steps": self._steps,
+            "updates": self._updates,
+            "cycles": self._cycles,
+            "cadences": [cadence.get_state() if cadence else None for cadence in self._cadences],
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self._enter(state["index"])
+        self._hook = state["hook"]
+        self._steps, self._updates, self._cycles = state["steps"], state["updates"], state["cycles"]
+        for cadence, saved in zip(self._cadences, state["cadences"], strict=True):
+            if cadence is not None:
+                cadence.set_state(saved)
+
+    def _enter(self, index: int) -> None:
+        self._index = index
+        self._hook = self._steps = self._updates = self._cycles = 0
+        phase = self.current_phase()
+        self._cadences = [_cadence(hook) for hook in phase.workflow_hooks] if phase else []
+
+    def _is_due(self, index: int) -> bool:
+        cadence = self._cadences[index]
+        if isinstance(cadence, Ratio):
+            return cadence.owed > 0
+        if isinstance(cadence, Every):
+            return self._counted(index) // cadence.period > cadence.passed
+        return True
+
+    def _counted(self, index: int) -> int:
+        phase = self.current_phase()
+        assert phase is not None
+        return self._steps if phase.workflow_hooks[index].every_steps else self._updates
+
+    def _is_over(self, phase: PhaseConfig) -> bool:
+        durations = [
+            (phase.duration_steps, self._steps),
+            (phase.duration_updates, self._updates),
+            (phase.duration_cycles, self._cycles),
+        ]
+        if any(limit is not None and count >= limit for limit, count in durations):
+            return True
+        if phase.until is not None and parse_condition(phase.until).holds(self._metrics):
+            return True
+        return phase.type == "eval_only" and not any(limit for limit, _ in durations) and phase.until is None
+
+
+def _cadence(hook: HookConfig) -> Every | Ratio | None:
+    if hook.ratio is not None:
+        return Ratio(hook.ratio)
+    period = hook.every_steps or hook.every_updates
+    return Every(period) if period else None

@@ -1,0 +1,179 @@
+"""Experience: a policy times a vector environment, written into a buffer's preallocated storage."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from gymnasium.vector import AutoresetMode, VectorEnv
+from torch import Tensor
+
+from paddock.core.errors import NonFiniteError
+from paddock.core.seeding import derive_seed
+from paddock.core.specs import Spec
+from paddock.core.trees import map_tree
+from paddock.environments.spaces import as_dict, final_observations
+from paddock.rollout.actor import ActorModule, ActorState
+from paddock.rollout.result import CollectResult
+
+
+class TransitionSink(Protocol):
+    """Where transitions go: any buffer. Arrays are only borrowed; copy what is kept."""
+
+    def add(self, transition: dict[str, Any]) -> None: ...
+
+
+class Collector:
+    """Steps a vector environment with whatever actor it is given, and keeps the books on episodes.
+
+    Both of Gymnasium's autoreset modes are understood. With next-step autoreset the step after an episode's end
+    only resets: it is marked invalid, and counts neither as a step nor into an episode.
+    """
+
+    def __init__(self, env: VectorEnv, spec: Spec, *, seed: int) -> None:
+        self.env = env
+        self.spec = spec
+        self.seed = seed
+        self.num_envs = env.num_envs
+        self._resets_next_step = env.metadata.get("autoreset_mode") == AutoresetMode.NEXT_STEP
+        shapes = {name: (self.num_envs, *part.shape) for name, part in spec.observation.items()}
+        self.observation = {name: np.zeros(shapes[name], part.dtype) for name, part in spec.observation.items()}
+        self._tensors = {name: torch.from_numpy(array) for name, array in self.observation.items()}
+        self._actor_state: ActorState = None
+        self._is_reset = False
+        self._episode_return = np.zeros(self.num_envs)
+        self._episode_length = np.zeros(self.num_envs, np.int64)
+        self._is_fresh = np.zeros(self.num_envs, bool)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the environments' state can be saved, so that a resumed run is bit-identical."""
+        return hasattr(self.env, "get_state") and hasattr(self.env, "set_state")
+
+    def collect(self, actor: ActorModule, sink: TransitionSink, steps: int) -> CollectResult:
+        """Take at least `steps` decisions over all copies together (a whole number of vector steps)."""
+        if not self._is_reset:
+            self._reset(self.seed)
+        if self._actor_state is None:
+            self._actor_state = actor.initial_state(self.num_envs)
+        started, taken, device = time.perf_counter(), 0, actor.device
+        returns: list[np.ndarray] = []
+        lengths: list[np.ndarray] = []
+        with torch.inference_mode():
+            for _ in range(-(-steps // self.num_envs)):
+                taken += self._step(actor, device, sink, returns, lengths)
+        episode_returns, episode_lengths = np.concatenate([[], *returns]), np.concatenate([[], *lengths])
+        metrics = {"collect/steps_per_second": taken / max(time.perf_counter() - started, 1e-9)}
+        if len(episode_returns):
+            metrics["collect/return"] = float(episode_returns.mean())
+            metrics["collect/length"] = float(episode_lengths.mean())
+        return CollectResult(steps=taken, episodes=len(episode_returns), metrics=metrics)
+
+    def _step(
+        self,
+        actor: ActorModule,
+        device: torch.device,
+        sink: TransitionSink,
+        returns: list[np.ndarray],
+        lengths: list[np.ndarray],
+    ) -> int:
+        observation = {name: tensor.to(device) for name, tensor in self._tensors.items()}  # No copy on the CPU.
+        action, self._actor_state = actor.act(observation, self._actor_state, deterministic=False)
+        following, reward, terminated, truncated, info = self.env.step(actor.to_environment(action))
+        following = as_dict(following)
+        _check_finite(following, reward)
+        done = terminated | truncated
+        valid = ~self._is_fresh
+        transition: dict[str, Any] = {
+            "observation": self.observation,
+            "action": action.cpu().numpy(),
+            "reward": reward,
+            "terminated": terminated,
+            "truncated": truncated,
+            "valid": valid,
+            "next_observation": following,
+        }
+        ended = np.flatnonzero(done)
+        if len(ended) and not self._resets_next_step:
+            transition["final_rows"] = ended
+            transition["final_observation"] = final_observations(info, ended)
+        sink.add(transition)
+
+        self._episode_return += reward
+        self._episode_length += valid
+        if len(ended):
+            returns.append(self._episode_return[ended])
+            lengths.append(self._episode_length[ended])
+            self._episode_return[ended] = 0
+            self._episode_length[ended] = 0
+            self._actor_state = _reset_rows(self._actor_state, actor.initial_state(len(ended)), ended)
+        if self._resets_next_step:
+            self._is_fresh = done
+        for name, array in self.observation.items():
+            np.copyto(array, following[name])
+        return int(valid.sum()) if self._resets_next_step else self.num_envs
+
+    def _reset(self, seed: int) -> None:
+        observation, _ = self.env.reset(seed=seed)
+        for name, array in as_dict(observation).items():
+            np.copyto(self.observation[name], array)
+        self._episode_return[:] = 0
+        self._episode_length[:] = 0
+        self._is_fresh[:] = False
+        self._actor_state = None
+        self._is_reset = True
+
+    def get_state(self) -> dict[str, Any]:
+        """Everything needed to go on as if nothing had happened, if the environment can give its state."""
+        if not self._is_reset:
+            return {"is_reset": False}
+        state: dict[str, Any] = {
+            "is_reset": True,
+            "observation": self.observation,
+            "actor_state": self._actor_state,
+            "episode_return": self._episode_return,
+            "episode_length": self._episode_length,
+            "is_fresh": self._is_fresh,
+        }
+        if self.is_exact:
+            state["env"] = self.env.get_state()  # type: ignore[attr-defined]
+        return map_tree(lambda leaf: leaf.copy() if isinstance(leaf, np.ndarray) else leaf, state)
+
+    def set_state(self, state: dict[str, Any], *, agent_steps: int) -> None:
+        """Go on from a saved state; where the environment has none, start fresh episodes from a derived seed."""
+        if not state["is_reset"]:
+            self._is_reset = False
+            return
+        if "env" not in state or not self.is_exact:
+            self._reset(derive_seed(self.seed, "resume", agent_steps))
+            return
+        self.env.set_state(state["env"])  # type: ignore[attr-defined]
+        for name, array in state["observation"].items():
+            np.copyto(self.observation[name], array)
+        self._actor_state = state["actor_state"]
+        self._episode_return[:] = state["episode_return"]
+        self._episode_length[:] = state["episode_length"]
+        self._is_fresh = state["is_fresh"]
+        self._is_reset = True
+
+
+def _check_finite(observation: dict[str, np.ndarray], reward: np.ndarray) -> None:
+    for name, array in [*observation.items(), ("reward", reward)]:
+        # A sum is several times cheaper than a test of every number, and not finite if any of them is not.
+        if array.dtype.kind == "f" and not math.isfinite(array.sum()) and not np.isfinite(array).all():
+            raise NonFiniteError(f"'{name}' from the environment")
+
+
+def _reset_rows(state: ActorState, fresh: ActorState, rows: np.ndarray) -> ActorState:
+    """Put fresh recurrent state where an episode ended."""
+    if state is None or fresh is None:
+        return state
+    index = torch.from_numpy(rows)
+    return {name: _replaced(values, index, fresh[name]) for name, values in state.items()}
+
+
+def _replaced(values: Tensor, index: Tensor, rows: Tensor) -> Tensor:
+    return values.index_copy(0, index, rows)

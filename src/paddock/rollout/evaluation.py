@@ -1,0 +1,155 @@
+"""Judging a policy: separate environments, fixed seeds, frozen parameters, and nothing of it leaks into training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium.vector import AutoresetMode, VectorEnv
+from pydantic import Field
+
+from paddock.config.schema import Schema
+from paddock.core.seeding import derive_seed
+from paddock.environments.spaces import as_dict
+from paddock.rollout.actor import ActorModule
+from paddock.rollout.video import write_video
+
+MakeEnv = Callable[[int, str | None], VectorEnv]
+MAX_COPIES = 64
+
+
+class EvaluationConfig(Schema):
+    """How policies are judged during training."""
+
+    episodes: int = Field(default=20, ge=1)
+    seed: int = Field(default=1_000, ge=0)
+    deterministic: bool = True
+    stochastic: bool = False
+    video: bool = False
+    metric: str = "eval/return"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Returns and lengths of each episode, in the order of their seeds."""
+
+    returns: np.ndarray
+    lengths: np.ndarray
+
+    def metrics(self, prefix: str = "eval/") -> dict[str, float]:
+        return {
+            f"{prefix}return": float(self.returns.mean()),
+            f"{prefix}return_std": float(self.returns.std()),
+            f"{prefix}return_min": float(self.returns.min()),
+            f"{prefix}return_max": float(self.returns.max()),
+            f"{prefix}length": float(self.lengths.mean()),
+        }
+
+
+def evaluate(actor: ActorModule, make_env: MakeEnv, *, episodes: int, seed: int, deterministic: bool) -> Evaluation:
+    """Run whole episodes. Every copy does its own share, so that short episodes are not counted more often."""
+    copies = min(episodes, MAX_COPIES)
+    share = np.full(copies, episodes // copies) + (np.arange(copies) < episodes % copies)
+    returns: list[list[float]] = [[] for _ in range(copies)]
+    lengths: list[list[int]] = [[] for _ in range(copies)]
+    env = make_env(copies, None)
+    try:
+        with _undisturbed(actor, seed):
+            for episode in _episodes(actor, env, seed, deterministic):
+                copy, total, length = episode
+                if len(returns[copy]) < share[copy]:
+                    returns[copy].append(total)
+                    lengths[copy].append(length)
+                if all(len(done) >= wanted for done, wanted in zip(returns, share, strict=True)):
+                    break
+    finally:
+        env.close()
+    return Evaluation(np.concatenate(returns), np.concatenate(lengths))
+
+
+def record_video(actor: ActorModule, make_env: MakeEnv, file: Path, *, seed: int, deterministic: bool = True) -> int:
+    """One episode as an mp4; returns the number of frames."""
+    env = make_env(1, "rgb_array")
+    try:
+        with _undisturbed(actor, seed):
+            rate = float(env.metadata.get("render_fps", 30))
+            return write_video(file, _frames(actor, env, seed, deterministic), frames_per_second=rate)
+    finally:
+        env.close()
+
+
+class _undisturbed:
+    """Random numbers of its own for the evaluation; training's are put back afterwards."""
+
+    def __init__(self, actor: ActorModule, seed: int) -> None:
+        self._actor, self._seed = actor, seed
+        self._fork = torch.random.fork_rng(devices=[])
+        self._inference = torch.inference_mode()
+
+    def __enter__(self) -> None:
+        self._was_training = self._actor.training
+        self._actor.eval()
+        self._fork.__enter__()
+        self._inference.__enter__()
+        torch.manual_seed(derive_seed(self._seed, "evaluation"))
+
+    def __exit__(self, *error: Any) -> None:
+        self._inference.__exit__(*error)
+        self._fork.__exit__(*error)
+        self._actor.train(self._was_training)
+
+
+def _episodes(actor: ActorModule, env: VectorEnv, seed: int, deterministic: bool) -> Iterator[tuple[int, float, int]]:
+    """(copy, return, length) of each episode as it ends, for ever."""
+    resets_next_step = env.metadata.get("autoreset_mode") == AutoresetMode.NEXT_STEP
+    copies = env.num_envs
+    observation, _ = env.reset(seed=seed)
+    state = actor.initial_state(copies)
+    fresh = np.zeros(copies, bool)
+    total, length = np.zeros(copies), np.zeros(copies, np.int64)
+    while True:
+        tensors = _seen_by(actor, observation)
+        action, state = actor.act(tensors, state, deterministic=deterministic)
+        observation, reward, terminated, truncated, _ = env.step(actor.to_environment(action))
+        total += reward
+        length += ~fresh
+        done = terminated | truncated
+        fresh = done if resets_next_step else fresh
+        for copy in np.flatnonzero(done):
+            yield int(copy), float(total[copy]), int(length[copy])
+        total[done] = 0
+        length[done] = 0
+        if state is not None and done.any():
+            keep = torch.from_numpy(~done)
+            initial = actor.initial_state(copies)
+            assert initial is not None
+            state = {
+                name: torch.where(keep.view(-1, *[1] * (values.dim() - 1)), values, initial[name])
+                for name, values in state.items()
+            }
+
+
+def _frames(actor: ActorModule, env: VectorEnv, seed: int, deterministic: bool) -> Iterator[np.ndarray]:
+    observation, _ = env.reset(seed=seed)
+    state = actor.initial_state(1)
+    done = False
+    while not done:
+        yield _frame(env)
+        tensors = _seen_by(actor, observation)
+        action, state = actor.act(tensors, state, deterministic=deterministic)
+        observation, _, terminated, truncated, _ = env.step(actor.to_environment(action))
+        done = bool(terminated[0] or truncated[0])
+
+
+def _seen_by(actor: ActorModule, observation: Any) -> dict[str, torch.Tensor]:
+    return {name: torch.as_tensor(np.asarray(part), device=actor.device) for name, part in as_dict(observation).items()}
+
+
+def _frame(env: VectorEnv) -> np.ndarray:
+    frames = env.render()
+    assert frames is not None, "the environment draws no frames"
+    return np.asarray(frames[0])

@@ -1,0 +1,17 @@
+"""What one round of collecting gave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class CollectResult:
+    """Decisions taken, episodes ended, metrics to average; a trajectory or extras where a workflow has use for them."""
+
+    steps: int
+    episodes: int
+    metrics: dict[str, float] = field(default_factory=dict)
+    trajectory: Any = None
+    extras: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,30 @@
+"""Frames to an mp4 file, with no program beyond what pip installs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+
+
+def write_video(file: Path, frames: Iterable[np.ndarray], *, frames_per_second: float) -> int:
+    """Encode RGB frames [H, W, 3] uint8 as H.264; returns how many were written."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_name(f".{file.name}")
+    count = 0
+    with av.open(str(temporary), "w", format="mp4") as container:
+        stream = container.add_stream("libx264", rate=Fraction(frames_per_second).limit_denominator(1000))
+        stream.pix_fmt = "yuv420p"
+        for frame in frames:
+            # The pixel format halves both axes, so both have to be even.
+            even = frame[: frame.shape[0] // 2 * 2, : frame.shape[1] // 2 * 2]
+            if count == 0:
+                stream.height, stream.width = even.shape[:2]
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(np.ascontiguousarray(even), format="rgb24")))
+            count += 1
+        container.mux(stream.encode())
+    temporary.replace(file)
+    return count

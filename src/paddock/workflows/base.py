@@ -1,0 +1,55 @@
+"""What every algorithm is: pure updates on batches. No loop, no files, no clocks."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from paddock.config.schema import TargetSchema
+from paddock.rollout.actor import ActorModule
+from paddock.rollout.result import CollectResult
+from paddock.workflows.context import WorkflowContext
+
+Metrics = dict[str, Any]
+
+
+class Phase(Protocol):
+    """What a workflow may ask of the phase it runs in."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def buffer(self) -> str | None: ...
+
+
+class Workflow:
+    """The base of all algorithms. Subclasses define the updates that their phases name as hooks.
+
+    A hook is a method `name(batch, *, phase) -> metrics`. It counts its gradient steps in
+    `context.counters.updates` (and imagined ones in `imagined_steps`).
+    """
+
+    context: WorkflowContext
+
+    def __init__(self, config: TargetSchema) -> None:
+        self.config = config
+
+    def initialize(self, context: WorkflowContext) -> None:
+        """Called once; bind what is needed from the context."""
+        self.context = context
+
+    def actor(self) -> ActorModule:
+        """The current policy: what collects, is evaluated and exported."""
+        return self.context.controllers.active
+
+    def collect_step(self, step: int, *, phase: Phase) -> CollectResult:
+        """Interact for `step` decisions; they go into the phase's buffer."""
+        assert phase.buffer is not None, f"phase '{phase.name}' collects but names no buffer"
+        return self.context.collector.collect(self.actor(), self.context.buffers[phase.buffer], step)
+
+    def get_state(self) -> dict[str, Any]:
+        """What a checkpoint must hold beyond components, optimizers and buffers."""
+        return {}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Put back what `get_state` gave."""

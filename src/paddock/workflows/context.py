@@ -1,0 +1,49 @@
+"""What a workflow is given: everything that was built for the experiment, under names the config chose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from paddock.config.schema import TargetSchema
+from paddock.core.specs import Spec
+from paddock.rollout.collector import Collector
+from paddock.rollout.controllers import ControllerManager
+
+if TYPE_CHECKING:
+    from gymnasium.vector import VectorEnv
+
+
+@dataclass
+class Counters:
+    """The four units that steps are counted in."""
+
+    env_frames: int = 0
+    agent_steps: int = 0
+    updates: int = 0
+    imagined_steps: int = 0
+
+
+@dataclass(frozen=True)
+class WorkflowContext:
+    """A frozen bundle; the counters in it move, the bundle does not."""
+
+    config: TargetSchema
+    device: torch.device
+    environment: VectorEnv
+    components: Mapping[str, Any]
+    buffers: Mapping[str, Any]
+    optimizers: Mapping[str, Any]
+    controllers: ControllerManager
+    collector: Collector
+    spec: Spec
+    counters: Counters
+    total_steps: int | None
+
+    @property
+    def progress(self) -> float:
+        """The part of the planned agent steps that is done, 0 to 1; 0 where no number was planned."""
+        return min(self.counters.agent_steps / self.total_steps, 1.0) if self.total_steps else 0.0
