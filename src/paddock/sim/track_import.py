@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,9 @@ from paddock.sim.track_builder import DEFAULT_SPACING, build_track
 from paddock.sim.track_checks import check_closed
 
 COLUMNS = ("x_m", "y_m", "w_tr_right_m", "w_tr_left_m")
-BRIDGE_MARK = "bridge"
+OBSTACLE_COLUMNS = ("x_m", "y_m", "radius_m")
+BRIDGE_MARK = "bridge"  # a comment line `# bridge`: the road may pass over itself
+OBSTACLE_MARK = "obstacle:"  # a comment line `# obstacle: x, y, radius`
 
 
 def read_track_csv(
@@ -21,7 +24,7 @@ def read_track_csv(
     """The checked track in a CSV file. `bridge`, or a comment line `# bridge`, allows it to pass over itself."""
     path = Path(path)
     name = name or path.stem
-    rows, lines, marked = _read_rows(path)
+    rows, lines, notes = _read_rows(path)
     points, widths = rows[:, :2], rows[:, 2:]
     if len(points) > 4 and np.hypot(*(points[-1] - points[0])) < 1e-3:
         points, widths, lines = points[:-1], widths[:-1], lines[:-1]
@@ -33,19 +36,34 @@ def read_track_csv(
 
     if np.isfinite(points).all():
         check_closed(name, points, label)
-    return build_track(
+    track = build_track(
         name,
         points,
         left_width=widths[:, 1],
         right_width=widths[:, 0],
         spacing=spacing,
-        bridge=bridge or marked,
+        bridge=bridge or notes.bridge,
         label=label,
     )
+    return replace(track, obstacles=np.array(notes.obstacles).reshape(-1, 3))
 
 
-def _read_rows(path: Path) -> tuple[Array, list[int], bool]:
-    """[P, 4] numbers, the line each came from, and whether the file is marked as passing over itself."""
+@dataclass
+class _Notes:
+    """What the comment lines of a file say beyond its points."""
+
+    bridge: bool = False
+    obstacles: list[list[float]] = field(default_factory=list)
+
+    def read(self, path: Path, number: int, comment: str) -> None:
+        if comment.lower() == BRIDGE_MARK:
+            self.bridge = True
+        elif comment.lower().startswith(OBSTACLE_MARK):
+            self.obstacles.append(_parse_numbers(path, number, comment[len(OBSTACLE_MARK) :], OBSTACLE_COLUMNS))
+
+
+def _read_rows(path: Path) -> tuple[Array, list[int], _Notes]:
+    """[P, 4] numbers, the line each came from, and what the comments say."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -54,35 +72,37 @@ def _read_rows(path: Path) -> tuple[Array, list[int], bool]:
         raise InputError(f"the track file {path} cannot be read: {error.strerror}.") from error
     rows: list[list[float]] = []
     lines: list[int] = []
-    marked = False
+    notes = _Notes()
     for number, line in enumerate(text.splitlines(), start=1):
         content = line.strip()
         if content.startswith("#"):
-            marked |= content.lstrip("# ").lower() == BRIDGE_MARK
+            notes.read(path, number, content.lstrip("# "))
         elif content:
-            rows.append(_parse_row(path, number, content))
+            rows.append(_parse_numbers(path, number, content, COLUMNS))
             lines.append(number)
     if not rows:
         raise InputError(f"{path} holds no points. A track is a CSV of {', '.join(COLUMNS)}, one point a line.")
-    return np.array(rows), lines, marked
+    return np.array(rows), lines, notes
 
 
-def _parse_row(path: Path, number: int, content: str) -> list[float]:
-    separator = ";" if ";" in content else ","
-    cells = content.split(separator)
-    if len(cells) != len(COLUMNS):
+def _parse_numbers(path: Path, number: int, content: str, columns: tuple[str, ...]) -> list[float]:
+    cells = content.split(";" if ";" in content else ",")
+    if len(cells) != len(columns):
         raise InputError(
-            f"{path}, line {number}: {len(cells)} columns, expected {len(COLUMNS)} ({', '.join(COLUMNS)}): '{content}'."
+            f"{path}, line {number}: {len(cells)} columns, expected {len(columns)} ({', '.join(columns)}): '{content}'."
         )
     try:
         return [float(cell) for cell in cells]
     except ValueError as error:
-        raise InputError(f"{path}, line {number}: not four numbers: '{content}'. A header starts with '#'.") from error
+        raise InputError(
+            f"{path}, line {number}: expected numbers for {', '.join(columns)}, got '{content}'. A header starts with '#'."
+        ) from error
 
 
 def write_track_csv(track: Track, path: str | Path) -> None:
     """The track as CSV, to the millimetre, one line a point; reads back as the same road."""
     header = f"# {','.join(COLUMNS)}\n" + (f"# {BRIDGE_MARK}\n" if track.bridge else "")
+    header += "".join(f"# {OBSTACLE_MARK} {x:.3f},{y:.3f},{radius:.3f}\n" for x, y, radius in track.obstacles)
     values = np.stack([track.x, track.y, track.right_width, track.left_width], axis=1)
     body = "".join(",".join(f"{value:.3f}" for value in row) + "\n" for row in values)
     path = Path(path)

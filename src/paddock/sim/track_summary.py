@@ -1,0 +1,64 @@
+"""What a list of tracks says about each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from paddock.sim.car import load_car
+from paddock.sim.circuits import circuit_design, circuit_names
+from paddock.sim.corners import find_corners
+from paddock.sim.reference import reference_lap
+from paddock.sim.track import PROCEDURAL_PREFIX, Track, load_track
+
+
+@dataclass(frozen=True)
+class TrackSummary:
+    """length_m, width_m: as the car drives it, so a tenth of the full size for a 1:10 car. width_m: the mean."""
+
+    name: str
+    length_m: float
+    width_m: float
+    corners: int
+    difficulty: str
+    description: str
+    car: str
+    reference_s: float
+    centreline_s: float
+    sectors_s: tuple[float, ...]
+    top_speed_mps: float
+
+
+def track_for_car(name_or_path: str, car: str) -> Track:
+    """The track at the size the car drives it."""
+    return load_track(name_or_path).sized_for(load_car(car).width)
+
+
+def summarise(name_or_path: str, car: str) -> TrackSummary:
+    """The facts about a track and a car's reference lap on it."""
+    track = track_for_car(name_or_path, car)
+    lap = reference_lap(track, car)
+    difficulty, description = _about(track)
+    return TrackSummary(
+        name=track.name,
+        length_m=round(track.length, 1),
+        width_m=round(float(np.mean(track.left_width + track.right_width)), 2),
+        corners=len(find_corners(track)),
+        difficulty=difficulty,
+        description=description,
+        car=car,
+        reference_s=round(lap.lap_time, 3),
+        centreline_s=round(lap.centreline_time, 3),
+        sectors_s=tuple(round(float(time), 3) for time in lap.sector_times),
+        top_speed_mps=round(lap.top_speed, 2),
+    )
+
+
+def _about(track: Track) -> tuple[str, str]:
+    if track.name in circuit_names():
+        design = circuit_design(track.name)
+        return design.difficulty, design.description
+    if track.name.startswith(PROCEDURAL_PREFIX):
+        return "generated", "A seeded loop"
+    return "imported", "A track of your own"
