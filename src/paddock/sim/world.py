@@ -1,0 +1,303 @@
+"""The racing world: N cars on T tracks, stepped together by one kernel launch, with no Python per car."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from paddock.core.errors import InputError
+from paddock.sim import layout
+from paddock.sim.car import PARAMETER_COUNT, CarParameters, load_car
+from paddock.sim.kernels_step import advance
+from paddock.sim.settings import TELEMETRY, WorldSettings
+from paddock.sim.tables import (
+    build_numbers,
+    build_options,
+    build_randomisation,
+    build_ray_directions,
+    build_track_tables,
+    empty_readings,
+)
+from paddock.sim.threads import LAUNCH_LOCK
+from paddock.sim.track import Track
+
+Doubles = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Integers = NDArray[np.int32]
+Flags = NDArray[np.bool_]
+
+
+class World:
+    """N cars, each with its own track, parameters and random stream.
+
+    Public arrays hold the present; they are views into the world's memory, valid for its whole life, and change
+    with every `step`, `reset` and `set_state`. Copy what you keep. Shapes are [N] unless said.
+
+    float64: `x`, `y` m; `s` m along the lap, 0 at the line; `time` s since the start; `distance` net metres along the
+    road since the start; `lap_distance` net metres of this lap; `lap_start` s; `last_lap_time`, `best_lap_time` s, NaN
+    before the first.
+    float32: `heading` rad; `vx`, `vy` m/s, forward and left; `yaw_rate` rad/s; `steer` rad at the wheels;
+    `longitudinal_acceleration`, `lateral_acceleration` m/s2; `lateral` m from the centreline, left positive;
+    `heading_error` rad against the road; `curvature` 1/m, `left_width`, `right_width` m of the road at the car;
+    `progress_gain` net metres of this step, signed, where ground gained with all wheels off the road counts as zero;
+    `rpm`; `impact` m/s, speed into whatever was hit in this step; `applied_steer`, `applied_throttle`.
+    int32: `track_index`; `point_index` of the road; `gear` (0 is reverse); `next_gate`; `lap_count`, counted laps;
+    `lap_kind` of the present lap (0 out lap, 1 standing start, 2 flying); `steps` of the episode; `episode`;
+    `wheels_off`, corners beyond the edge.
+    bool: `lap_completed`, a lap was counted in this step; `lap_rejected`, the line was crossed but a gate had been
+    missed; `lap_valid`, the present lap can still count; `off_track`, all wheels are off; `collided`, touched
+    anything; `touched_car`; `crashed`, stands until it is reset; `wrong_way`; `cut`, a gate was missed in this step;
+    `ghost`, to be set by you: neither touches nor is seen by rays.
+    `lap_times` float64 [N, lap_history] and `lap_kinds` int8, a ring where lap k lies at k % lap_history;
+    `sector_times`, `last_sector_times` float64 [N, sectors] s, NaN where not driven.
+    Sensors, newest reading first: `rays` [N, history, R] m; `course` [N, history, K, C]; `telemetry` [N, history, 10].
+    `parameters` float32 [N, P] may be written to at any time.
+    """
+
+    x: Doubles
+    y: Doubles
+    s: Doubles
+    time: Doubles
+    distance: Doubles
+    lap_distance: Doubles
+    lap_start: Doubles
+    last_lap_time: Doubles
+    best_lap_time: Doubles
+    heading: Singles
+    vx: Singles
+    vy: Singles
+    yaw_rate: Singles
+    steer: Singles
+    longitudinal_acceleration: Singles
+    lateral_acceleration: Singles
+    lateral: Singles
+    heading_error: Singles
+    curvature: Singles
+    left_width: Singles
+    right_width: Singles
+    progress_gain: Singles
+    rpm: Singles
+    impact: Singles
+    applied_steer: Singles
+    applied_throttle: Singles
+    track_index: Integers
+    point_index: Integers
+    gear: Integers
+    next_gate: Integers
+    lap_count: Integers
+    lap_kind: Integers
+    steps: Integers
+    episode: Integers
+    wheels_off: Integers
+    lap_completed: Flags
+    lap_rejected: Flags
+    lap_valid: Flags
+    off_track: Flags
+    collided: Flags
+    touched_car: Flags
+    crashed: Flags
+    wrong_way: Flags
+    cut: Flags
+    ghost: Flags
+
+    def __init__(
+        self,
+        tracks: Track | Sequence[Track],
+        car: str | CarParameters | Singles = "gt",
+        num_cars: int = 1,
+        *,
+        settings: WorldSettings | None = None,
+        track_index: ArrayLike | None = None,
+        seed: int = 0,
+    ) -> None:
+        """Build a world and put every car at the start of its first episode.
+
+        car: a preset's name, a `CarParameters`, or float32 [N, P], one row a car.
+        track_index: [N] which track each car drives; by default groups of cars take the tracks in turn.
+        """
+        settings = settings or WorldSettings()
+        self.settings = settings
+        self.tracks: tuple[Track, ...] = (tracks,) if isinstance(tracks, Track) else tuple(tracks)
+        self.num_cars = num_cars
+        if num_cars < 1 or num_cars % settings.group_size:
+            raise InputError(
+                f"num_cars is {num_cars}; it must be a positive multiple of the group size {settings.group_size}."
+            )
+        self.tables = build_track_tables(self.tracks)
+        self.parameters = self._car_parameters(car)
+        self._base_parameters = self.parameters.copy()
+        self._numbers = build_numbers(settings)
+        self._options = build_options(settings, seed)
+        self._ray_directions = build_ray_directions(settings.rays)
+        self._random_fields, self._random_bounds = build_randomisation(settings)
+        self._allocate()
+        self._name_rows()
+        groups = np.arange(num_cars) // settings.group_size
+        self._set_tracks(groups % len(self.tracks) if track_index is None else track_index)
+        self.reset()
+
+    def reset(
+        self,
+        mask: Flags | None = None,
+        *,
+        seed: int | None = None,
+        s: ArrayLike | None = None,
+        lateral: ArrayLike | None = None,
+        heading_error: ArrayLike | None = None,
+        speed: ArrayLike | None = None,
+        track_index: ArrayLike | None = None,
+    ) -> None:
+        """Begin a new episode for all cars, or those of `mask` [N].
+
+        The settings' start decides where, except for what is given here, as a number or per car [N]: `s` m,
+        `lateral` m, `heading_error` rad, `speed` m/s, `track_index`. A `seed` restarts the random streams.
+        """
+        chosen = np.ones(self.num_cars, np.bool_) if mask is None else np.asarray(mask, np.bool_)
+        assert chosen.shape == (self.num_cars,), f"mask has shape {chosen.shape}, expected ({self.num_cars},)"
+        if seed is not None:
+            self._options[layout.OPTION_SEED] = seed
+            self.episode[chosen] = 0
+        if track_index is not None:
+            self._set_tracks(np.where(chosen, np.broadcast_to(track_index, (self.num_cars,)), self.track_index))
+        for column, value in enumerate((s, lateral, heading_error, speed)):
+            self._starts[:, column] = np.nan if value is None else value
+        self._modes[:] = np.where(chosen, layout.RESET_CAR, layout.SKIP_CAR)
+        self._advance()
+
+    def step(self, action: ArrayLike, reset_mask: Flags | None = None) -> None:
+        """Drive one control step with `action` [N, 2]: steer (left positive) and throttle, both in [-1, 1].
+
+        Cars of `reset_mask` [N] begin a new episode instead and ignore their action, in the same launch: this is
+        Gymnasium's next-step autoreset. For same-step autoreset call `step`, keep what you need, then `reset(mask)`.
+        """
+        self._action[:] = action
+        self._modes[:] = layout.STEP_CAR
+        if reset_mask is not None:
+            assert reset_mask.shape == (self.num_cars,), f"reset_mask has shape {reset_mask.shape}"
+            self._modes[reset_mask] = layout.RESET_CAR
+            self._starts[:] = np.nan
+        self._advance()
+
+    def get_state(self) -> dict[str, Any]:
+        """A copy of everything that changes: restored by `set_state`, the world goes on bit for bit."""
+        return {name: array.copy() for name, array in self._memory().items()}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Restore what `get_state` gave; the world must have the same tracks, settings and number of cars."""
+        memory = self._memory()
+        if state.keys() != memory.keys():
+            raise InputError(f"this is not a state of a World: it has {sorted(state)}, expected {sorted(memory)}.")
+        for name, array in memory.items():
+            if state[name].shape != array.shape:
+                raise InputError(
+                    f"the state's '{name}' has shape {state[name].shape}, this world needs {array.shape}: "
+                    "use a world with the same settings and number of cars."
+                )
+            array[...] = state[name]
+
+    def lap_times_of(self, car: int) -> list[float]:
+        """The kept lap times [s] of one car, oldest first."""
+        laps = int(self.lap_count[car])
+        kept = self.settings.lap_history
+        return [float(self.lap_times[car, lap % kept]) for lap in range(max(laps - kept, 0), laps)]
+
+    @property
+    def track_length(self) -> Doubles:
+        """[N] m, of the track each car drives."""
+        return self.tables.tracks[self.track_index, layout.TRACK_LENGTH]
+
+    @property
+    def bytes_per_car(self) -> float:
+        """Memory of the per-car arrays, by car."""
+        return sum(array.nbytes for array in [*self._memory().values(), self._starts, self._modes]) / self.num_cars
+
+    def _car_parameters(self, car: str | CarParameters | Singles) -> Singles:
+        if isinstance(car, np.ndarray):
+            if car.shape != (self.num_cars, PARAMETER_COUNT):
+                raise InputError(f"car has shape {car.shape}, expected ({self.num_cars}, {PARAMETER_COUNT}).")
+            return np.ascontiguousarray(car, np.float32).copy()
+        return load_car(car).stack(self.num_cars)
+
+    def _allocate(self) -> None:
+        settings, cars = self.settings, self.num_cars
+        self._doubles = layout.rows(layout.DOUBLE_ROWS, cars, np.float64)
+        self._singles = layout.rows(layout.SINGLE_ROWS, cars, np.float32)
+        self._integers = layout.rows(layout.INTEGER_ROWS, cars, np.int32)
+        self._flags = layout.rows(layout.FLAG_ROWS, cars, np.bool_)
+        delay = settings.action_delay + settings.action_jitter
+        self._queue = np.zeros((cars, delay + 1 if delay else 0, 2), np.float32)
+        self._action = np.zeros((cars, 2), np.float32)
+        self._modes = np.zeros(cars, np.uint8)
+        self._starts = np.full((cars, 4), np.nan)
+        self.lap_times = np.full((cars, settings.lap_history), np.nan)
+        self.lap_kinds = np.zeros((cars, settings.lap_history), np.int8)
+        self._sector_times = np.full((cars, 2, settings.sectors), np.nan)
+        self.sector_times, self.last_sector_times = self._sector_times[:, 0], self._sector_times[:, 1]
+        rays, course, telemetry = settings.rays, settings.course, settings.telemetry
+        self._ray_readings = empty_readings(rays, cars, rays.ray_count if rays else 0)
+        self._course_readings = empty_readings(course, cars, course.count * course.channels if course else 0)
+        self._telemetry_readings = empty_readings(telemetry, cars, len(TELEMETRY))
+        if rays:
+            self.rays = self._ray_readings[:, rays.imperfection.latency :]
+        if course:
+            shape = (cars, course.history, course.count, course.channels)
+            self.course = self._course_readings[:, course.imperfection.latency :].reshape(shape)
+        if telemetry:
+            self.telemetry = self._telemetry_readings[:, telemetry.imperfection.latency :]
+
+    def _name_rows(self) -> None:
+        renamed = {"track": "track_index", "index": "point_index"}
+        for memory, names in (
+            (self._doubles, layout.DOUBLE_NAMES),
+            (self._singles, layout.SINGLE_NAMES),
+            (self._integers, layout.INTEGER_NAMES),
+            (self._flags, layout.FLAG_NAMES),
+        ):
+            for row, name in enumerate(names):
+                setattr(self, renamed.get(name, name), memory[row, : self.num_cars])
+
+    def _set_tracks(self, track_index: ArrayLike) -> None:
+        chosen = np.asarray(track_index, np.int32)
+        assert chosen.shape == (self.num_cars,), f"track_index has shape {chosen.shape}"
+        if chosen.min() < 0 or chosen.max() >= len(self.tracks):
+            raise InputError(
+                f"track_index goes from {chosen.min()} to {chosen.max()}; allowed: 0 to {len(self.tracks) - 1}."
+            )
+        groups = chosen.reshape(-1, self.settings.group_size)
+        if not (groups == groups[:, :1]).all():
+            raise InputError("cars of one group must drive the same track; give the group one track index.")
+        self.track_index[:] = chosen
+
+    def _memory(self) -> dict[str, NDArray[Any]]:
+        return {
+            "doubles": self._doubles,
+            "singles": self._singles,
+            "integers": self._integers,
+            "flags": self._flags,
+            "parameters": self.parameters,
+            "base_parameters": self._base_parameters,
+            "queue": self._queue,
+            "action": self._action,
+            "options": self._options,
+            "lap_times": self.lap_times,
+            "lap_kinds": self.lap_kinds,
+            "sector_times": self._sector_times,
+            "ray_readings": self._ray_readings,
+            "course_readings": self._course_readings,
+            "telemetry_readings": self._telemetry_readings,
+        }
+
+    def _advance(self) -> None:
+        tables = self.tables
+        with LAUNCH_LOCK:
+            advance(
+                self._modes, self._action, self._starts, self._options, self._numbers, self._ray_directions,
+                self._random_fields, self._random_bounds, self._base_parameters, self.parameters,
+                self._doubles, self._singles, self._integers, self._flags, self._queue,
+                tables.tracks, tables.road, tables.ribbon, tables.node_of_point, tables.obstacles,
+                self.lap_times, self.lap_kinds, self._sector_times,
+                self._ray_readings, self._course_readings, self._telemetry_readings,
+            )  # fmt: skip
