@@ -1,1 +1,13 @@
-"""Gymnasium vector environments, and what the lab asks of them beyond Gymnasium."""
+"""Gymnasium vector environments, and what the lab asks of them beyond Gymnasium.
+
+Importing this makes `paddock/Racing-v0` known to Gymnasium; the simulator itself loads when one is made.
+"""
+
+import gymnasium
+
+if "paddock/Racing-v0" not in gymnasium.registry:
+    gymnasium.register(
+        "paddock/Racing-v0",
+        entry_point="paddock.environments.racing:RacingEnv",
+        vector_entry_point="paddock.environments.racing:RacingVectorEnv",
+    )

@@ -7,9 +7,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from paddock.config.schema import Schema, TargetSchema
+from paddock.config.schema import Schema
 from paddock.config.validate import validate
 from paddock.core.errors import InputError
+from paddock.environments.base import EnvironmentConfig
 from paddock.environments.racing_rewards import RewardConfig, reward_config
 
 TARGET = "paddock.environments.racing.make"
@@ -24,13 +25,13 @@ def _reward_by_name(given: Any) -> Any:
 
 
 class Start(Schema):
-    """Where and how fast episodes begin."""
+    """Where and how fast episodes begin. Speeds are shares of the car's top speed."""
 
     place: Literal["random", "grid", "flying"] = "random"
     at: float = 0.0
     lateral: Share = 0.3
     heading: float = Field(default=0.05, ge=0.0)
-    speed: tuple[float, float] = (0.0, 0.3)
+    speed: tuple[Share, Share] = (0.0, 0.15)
 
 
 class Sensing(Schema):
@@ -68,15 +69,16 @@ class Picture(Schema):
     line: bool = False
     hud: bool = True
     minimap: bool = True
-    cars: int = Field(default=1, ge=1)
+    ghosts: int = Field(default=0, ge=0)
+    frames: int = Field(default=1, ge=1)
 
 
-class RacingConfig(TargetSchema):
+class RacingConfig(EnvironmentConfig):
     """Options of the racing environment."""
 
     target_: str = Field(default=TARGET, alias="_target_")
     num_envs: int = Field(default=64, ge=1)
-    track: str | list[str] = "default"
+    track: str | list[str] = "meadow"
     procedural: int = Field(default=0, ge=0)
     procedural_seed: int = Field(default=0, ge=0)
     scale: float | None = Field(default=None, gt=0.0)
@@ -85,7 +87,7 @@ class RacingConfig(TargetSchema):
     car_parameters: dict[str, float] = Field(default_factory=dict)
     observation: Literal["sensors5", "lidar", "lidar_progress", "course", "camera", "full"] = "lidar"
     flat: bool = True
-    full_images: bool = True
+    images: bool = True
     sensing: Sensing = Sensing()
     action: Literal["steer_throttle", "gas_brake_steer", "discrete"] = "steer_throttle"
     discrete_steer: list[float] = Field(default_factory=lambda: [-1.0, -0.5, 0.0, 0.5, 1.0])

@@ -75,14 +75,14 @@ class RewardConfig(Schema):
 def reward_config(given: Any) -> Any:
     """A reward as people write it: a shipped set's name, `file.py:function`, or a mapping, which passes through."""
     if not isinstance(given, str):
-        return given
+        return {} if given is None else given
     if ".py:" in given:
         name = given.rpartition(":")[2]
         return {"custom": {name: {"function": given}}}
     files = choices("reward")
     if given not in files:
         raise unknown_choice("reward", given, files)
-    return yaml.safe_load(files[given].read_text(encoding="utf-8"))
+    return yaml.safe_load(files[given].read_text(encoding="utf-8")) or {}
 
 
 def load_reward_config(given: Any) -> RewardConfig:
