@@ -40,7 +40,7 @@ class RacingVectorEnv(VectorEnv):
     crash, `truncated` by `max_episode_steps`. `info` holds arrays [E]:
 
     - `reward_terms`: what each term gave, by name;
-    - `lap_completed`, and `lap_time` s of the lap completed in this step, NaN where there was none;
+    - `lap_completed`, and `lap_time` s of the lap completed in this step, 0 where there was none;
     - `progress` net m of the episode, `speed` m/s, `off_track`, `collided`;
     - after an end `final_obs`, `final_info` (`episode_return`, `episode_length`, `distance`, `laps`, `best_lap_time`,
       `reward_terms` summed over the episode), with rows valid where `_final_obs`, `_final_info`.
@@ -105,7 +105,7 @@ class RacingVectorEnv(VectorEnv):
             observation = self._with_fresh_rows(observation, np.flatnonzero(done))
         return observation, reward, terminated, truncated, info
 
-    def render(self) -> tuple[NDArray[np.uint8], ...] | None:  # type: ignore[override]
+    def render(self) -> tuple[NDArray[np.uint8], ...] | None:
         """Pictures of the first `picture.frames` cars, uint8 [height, width, 3] each."""
         if self.render_mode is None:
             gymnasium.logger.warn("render() draws nothing: make the environment with render_mode='rgb_array'.")
@@ -248,7 +248,7 @@ class RacingVectorEnv(VectorEnv):
         return {
             "reward_terms": {name: parts[index].copy() for index, name in enumerate(self.rewards.names)},
             "lap_completed": completed,
-            "lap_time": np.where(completed, world.last_lap_time[rows], np.nan),
+            "lap_time": np.where(completed, world.last_lap_time[rows], 0.0),
             "progress": world.distance[rows].copy(),
             "speed": world.vx[rows].copy(),
             "off_track": world.off_track[rows].copy(),

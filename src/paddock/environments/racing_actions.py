@@ -50,16 +50,16 @@ class GasBrakeSteer(ActionSet):
     """[gas, brake, steer], TrackMania's layout: gas and brake in [0, 1], steer in [-1, 1] with right positive."""
 
     def __init__(self) -> None:
-        low = np.array([0.0, 0.0, -1.0], dtype=np.float32)
-        self.space = spaces.Box(low, np.ones(3, dtype=np.float32), (3,), np.float32)
+        self.low, self.high = np.array([0.0, 0.0, -1.0], dtype=np.float32), np.ones(3, dtype=np.float32)
+        self.space = spaces.Box(self.low, self.high, (3,), np.float32)
         self.size = 3
 
     def decode(self, action: Any) -> Values:
-        clipped = np.clip(np.asarray(action, dtype=np.float32), self.space.low, self.space.high)
+        clipped = np.clip(np.asarray(action, dtype=np.float32), self.low, self.high)
         return np.stack([-clipped[:, 2], clipped[:, 0] - clipped[:, 1]], axis=1)
 
     def record(self, action: Any, decoded: Values) -> Values:
-        return np.clip(np.asarray(action, dtype=np.float32), self.space.low, self.space.high)
+        return np.clip(np.asarray(action, dtype=np.float32), self.low, self.high)
 
     def encode(self, decoded: Values) -> Values:
         steer, throttle = decoded[:, 0], decoded[:, 1]

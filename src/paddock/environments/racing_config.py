@@ -1,4 +1,4 @@
-"""The options of the racing environment: one schema for YAML, for `gymnasium.make` keywords and for the command line."""
+"""The options of the racing environment: one schema for YAML, `gymnasium.make` keywords and the command line."""
 
 from __future__ import annotations
 

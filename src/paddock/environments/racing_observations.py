@@ -5,6 +5,7 @@ Shapes: N cars, H history (newest first), R rays, K course points, A numbers in 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -48,7 +49,8 @@ class Part:
 
     @property
     def size(self) -> int:
-        return int(np.prod(self.shape))
+        """Numbers per car."""
+        return math.prod(self.shape)
 
 
 class ObservationSet:
