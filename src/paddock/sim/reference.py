@@ -37,7 +37,7 @@ class ReferenceLap:
     lap_time: s. centreline_time: s, for the centreline followed at the limit; not a number where not asked for.
     """
 
-    track_name: str
+    track: Track
     offset: Array
     x: Array
     y: Array
@@ -129,7 +129,7 @@ def lap_along(track: Track, offset: Array, envelope: GripEnvelope) -> ReferenceL
     speed = speed_profile(envelope, curvature, steps)
     times = times_along(speed, steps)
     return ReferenceLap(
-        track_name=track.name,
+        track=track,
         offset=offset,
         x=points[:, 0],
         y=points[:, 1],

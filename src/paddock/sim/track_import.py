@@ -95,7 +95,7 @@ def _parse_numbers(path: Path, number: int, content: str, columns: tuple[str, ..
         return [float(cell) for cell in cells]
     except ValueError as error:
         raise InputError(
-            f"{path}, line {number}: expected numbers for {', '.join(columns)}, got '{content}'. A header starts with '#'."
+            f"{path}, line {number}: expected numbers ({', '.join(columns)}), got '{content}'. Headers start with '#'."
         ) from error
 
 

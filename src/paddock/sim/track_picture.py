@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -128,7 +129,7 @@ def _pieces(track: Track) -> list[np.ndarray]:
     """The lap in overlapping pieces, short enough that none folds over itself."""
     count = max(int(track.length / (8.0 * float(np.mean(track.left_width + track.right_width)))), 8)
     marks = np.linspace(0, len(track), count + 1).astype(int)
-    return [np.arange(a, b + 2) % len(track) for a, b in zip(marks[:-1], marks[1:], strict=True)]
+    return [np.arange(a, b + 2) % len(track) for a, b in pairwise(marks)]
 
 
 def _draw_road(canvas: Canvas, view: View, track: Track, corners: list[Corner]) -> None:
@@ -173,7 +174,7 @@ def _draw_line(canvas: Canvas, view: View, track: Track, lap: ReferenceLap, poin
     points = np.arange(len(line) + 1) % len(line) if points is None else points
     level = np.round((lap.speed[points] - slowest) / max(fastest - slowest, 1e-6) * SPEED_LEVELS)
     breaks = np.concatenate([[0], np.flatnonzero(np.diff(level)) + 1, [len(points) - 1]])
-    for first, last in zip(breaks[:-1], breaks[1:], strict=True):
+    for first, last in pairwise(breaks):
         if last > first:
             stretch = simplified(line[points[first : last + 1]], TOLERANCE)
             colour = blend(SPEED_COLOURS, float(level[first]) / SPEED_LEVELS)
