@@ -51,12 +51,13 @@ def evaluate(
         print(json.dumps(values, indent=2))
         return
     kind = "sampled" if stochastic else "deterministic"
-    table = Table(title=f"{found.name}: {episodes} {kind} episodes from seed {seed}", title_justify="left")
+    table = Table()
     table.add_column("metric")
     table.add_column("value", justify="right")
     for name, value in result.metrics().items():
         table.add_row(name, f"{value:.2f}")
     console = Console()
+    console.print(f"{found.name}: {episodes} {kind} episodes from seed {seed}", highlight=False)
     console.print(table)
     if video:
         console.print(f"video: {values['video']}", soft_wrap=True, highlight=False)

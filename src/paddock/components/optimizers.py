@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import torch
@@ -23,21 +24,22 @@ class AdamConfig(TargetSchema):
 
 
 class Adam(torch.optim.AdamW):
-    """Adam over named components, with gradient clipping and a guard against NaN and Inf in one `descend`."""
+    """Adam over named components, with gradient clipping and a guard against NaN and Inf in one `descend`.
+
+    The parameters of a component are laid end to end in one tensor, and so are their gradients: the modules keep views
+    of it. For small networks most of an update is the overhead of many tiny operations, and this makes one of many.
+    """
 
     def __init__(self, config: AdamConfig, components: Mapping[str, nn.Module]) -> None:
         for name in config.components:
             if name not in components:
                 raise unknown_choice("component (in optimizers)", name, components)
-        self.names = {
-            parameter: f"{component}.{name}"
-            for component in config.components
-            for name, parameter in components[component].named_parameters()
-        }
-        if not self.names:
-            raise InputError(f"the optimizer of {config.components} has nothing to learn: they have no parameters.")
+        self.components = {name: components[name] for name in config.components}
+        self._flat = {name: _flatten(name, component) for name, component in self.components.items()}
+        self._gradients = {name: torch.zeros_like(flat, requires_grad=False) for name, flat in self._flat.items()}
+        self._share_gradients()
         super().__init__(
-            list(self.names),
+            list(self._flat.values()),
             lr=config.learning_rate,
             eps=config.epsilon,
             weight_decay=config.weight_decay,
@@ -46,17 +48,20 @@ class Adam(torch.optim.AdamW):
         self.config = config
         self.base_learning_rate = config.learning_rate
 
-    def descend(self, loss: Tensor) -> Tensor:
-        """One gradient step on `loss`. Returns the gradient's norm before clipping."""
-        self.zero_grad(set_to_none=True)
+    def descend(self, loss: Tensor) -> float:
+        """One gradient step on `loss`; components that are frozen stay where they are. Returns the gradient's norm."""
+        moving = [name for name, part in self.components.items() if next(part.parameters()).requires_grad]
+        gradients = [self._gradients[name] for name in moving]
+        torch._foreach_zero_(gradients)
         loss.backward()
-        gradients = [parameter.grad for parameter in self.names if parameter.grad is not None]
-        norm = torch.nn.utils.get_total_norm(gradients)
-        if not torch.isfinite(norm):
+        norm = math.hypot(*(part.item() for part in torch._foreach_norm(gradients)))
+        if not math.isfinite(norm):
             raise NonFiniteError(self._first_nonfinite(loss))
-        if self.config.max_gradient_norm is not None:
-            scale = (self.config.max_gradient_norm / (norm + 1e-6)).clamp(max=1.0)
-            torch._foreach_mul_(gradients, scale)
+        limit = self.config.max_gradient_norm
+        if limit is not None and norm > limit:
+            torch._foreach_mul_(gradients, limit / (norm + 1e-6))
+        for name, flat in self._flat.items():
+            flat.grad = self._gradients[name] if name in moving else None
         self.step()
         return norm
 
@@ -65,10 +70,34 @@ class Adam(torch.optim.AdamW):
         for group in self.param_groups:
             group["lr"] = self.base_learning_rate * fraction
 
+    def _share_gradients(self) -> None:
+        """Let every parameter's gradient be a view of its component's."""
+        for name, component in self.components.items():
+            start = 0
+            for parameter in component.parameters():
+                stop = start + parameter.numel()
+                parameter.grad = self._gradients[name][start:stop].view_as(parameter)
+                start = stop
+
     def _first_nonfinite(self, loss: Tensor) -> str:
         if not torch.isfinite(loss):
             return "loss"
-        for parameter, name in self.names.items():
-            if parameter.grad is not None and not torch.isfinite(parameter.grad).all():
-                return f"gradient of {name}"
+        for component_name, component in self.components.items():
+            for name, parameter in component.named_parameters():
+                if parameter.grad is not None and not torch.isfinite(parameter.grad).all():
+                    return f"gradient of {component_name}.{name}"
         return "gradient norm"
+
+
+def _flatten(name: str, component: nn.Module) -> nn.Parameter:
+    """All parameters of a component end to end; the component's own become views of it."""
+    parameters = list(component.parameters())
+    if not parameters:
+        raise InputError(f"component '{name}' has no parameters, so an optimizer has nothing to do for it.")
+    flat = torch.cat([parameter.detach().reshape(-1) for parameter in parameters])
+    start = 0
+    for parameter in parameters:
+        stop = start + parameter.numel()
+        parameter.data = flat[start:stop].view_as(parameter)
+        start = stop
+    return nn.Parameter(flat)

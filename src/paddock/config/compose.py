@@ -59,7 +59,7 @@ def compose(
                 resolved = OmegaConf.to_container(hydra_compose(PRIMARY, arguments), resolve=True)
                 loader = GlobalHydra.instance().config_loader()
                 sources = loader.compute_defaults_list(PRIMARY, arguments, RunMode.RUN).defaults
-        except (HydraException, OmegaConfBaseException) as error:
+        except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
             raise InputError(f"the configuration cannot be composed: {_plain(error)}") from error
         assert isinstance(resolved, dict)
         values = {str(key): value for key, value in resolved.items()}

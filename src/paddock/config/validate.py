@@ -78,7 +78,7 @@ def _child(values: Any, part: int | str) -> Any:
 
 
 def _annotation_of(annotation: Any, part: int | str) -> Any:
-    model = _model_in(annotation)
+    model = None if isinstance(part, int) else _model_in(annotation)
     if model is not None:
         field = model.model_fields.get(str(part))
         return field.annotation if field else None

@@ -32,7 +32,7 @@ def map_tree(function: Callable[[Any], Any], tree: Tree) -> Tree:
 def save_tree(folder: Path, name: str, tree: Tree) -> list[Path]:
     """Write a tree of dicts (string keys), lists, scalars, NumPy arrays and torch tensors. Returns the files."""
     arrays: dict[str, np.ndarray] = {}
-    structure = map_tree(lambda leaf: _encode(leaf, arrays), tree)
+    structure = _encode(tree, arrays)
     json_file, array_file = folder / f"{name}.json", folder / f"{name}.safetensors"
     write_synced(json_file, json.dumps(structure).encode())
     write_synced(array_file, safetensors_numpy.save(arrays))
@@ -58,6 +58,12 @@ def write_synced(path: Path, data: bytes) -> None:
 
 
 def _encode(leaf: Any, arrays: dict[str, np.ndarray]) -> Any:
+    if isinstance(leaf, dict):
+        if _ARRAY in leaf:
+            raise ValueError(f"'{_ARRAY}' cannot be a key in a saved tree")
+        return {key: _encode(value, arrays) for key, value in leaf.items()}
+    if isinstance(leaf, list | tuple):
+        return [_encode(value, arrays) for value in leaf]
     key = str(len(arrays))
     if _is_tensor(leaf):
         arrays[key], dtype = _tensor_to_numpy(leaf)

@@ -13,6 +13,7 @@ from gymnasium.wrappers import FlattenObservation, TimeLimit
 from pydantic import Field
 
 from paddock.core.errors import InputError, did_you_mean
+from paddock.core.lazy import require
 from paddock.environments.base import EnvironmentConfig
 
 Made = TypeVar("Made", bound=VectorEnv)
@@ -26,7 +27,9 @@ STATE_ATTRIBUTES = {
     "Continuous_MountainCarEnv": ("state",),
     "CartPoleVectorEnv": ("state", "steps", "prev_done", "low", "high"),
 }
-EXTRAS = {"Box2D": "box2d", "ale_py": "atari", "mujoco": "dmc", "minigrid": "minigrid"}
+EXTRAS = {"box2d": "box2d", "ale_py": "atari", "mujoco": "dmc", "minigrid": "minigrid"}
+# Families whose environments are only known to Gymnasium once their package is imported.
+FAMILIES = {"ALE/": "ale_py", "MiniGrid": "minigrid", "BabyAI": "minigrid"}
 
 
 class GymConfig(EnvironmentConfig):
@@ -41,6 +44,9 @@ class GymConfig(EnvironmentConfig):
 
 def make(config: GymConfig, num_envs: int, render_mode: str | None = None) -> VectorEnv:
     """`num_envs` copies of the environment as one Gymnasium vector environment."""
+    for prefix, module in FAMILIES.items():
+        if config.id.startswith(prefix):
+            require(module, extra=EXTRAS[module], purpose=f"environment '{config.id}'")
     arguments = dict(config.arguments)
     if config.max_episode_steps is not None:
         arguments["max_episode_steps"] = config.max_episode_steps
@@ -136,7 +142,7 @@ def _explained(config: GymConfig, attempt: Callable[[], Made]) -> Made:
         hint = did_you_mean(config.id, gymnasium.registry)
         raise InputError(f"there is no Gymnasium environment '{config.id}'.{hint}") from error
     except (DependencyNotInstalled, ModuleNotFoundError) as error:
-        extra = next((extra for module, extra in EXTRAS.items() if module.lower() in str(error).lower()), None)
+        extra = next((extra for module, extra in EXTRAS.items() if module in str(error).lower()), None)
         remedy = f"Install it: pip install 'paddock[{extra}]'" if extra else str(error)
         raise InputError(f"environment '{config.id}' needs something that is not installed. {remedy}") from error
     except (TypeError, gymnasium.error.Error) as error:

@@ -97,11 +97,11 @@ class CheckpointStore:
         self._thin_out()
         return final
 
-    def load(self) -> Checkpoint:
-        """The newest checkpoint that is whole; a damaged one is named in a warning and passed over."""
+    def load(self) -> Checkpoint | None:
+        """The newest checkpoint that is whole, None if there never was one; a damaged one is passed over aloud."""
         found = self.all()
         if not found:
-            raise InputError(f"'{self.folder}' holds no checkpoint to resume from.")
+            return None
         for path in reversed(found):
             try:
                 return read_checkpoint(path)

@@ -67,6 +67,8 @@ def _from_checkpoint(run: RunFolder, which: str, controller: str | None, overrid
     store = CheckpointStore(run.checkpoints, config.checkpoint)
     best = store.best() if which == "best" else None
     checkpoint = read_checkpoint(best) if best else store.load()
+    if checkpoint is None:
+        raise InputError(f"run '{run.name}' has no checkpoint yet; there is nothing to judge.")
     env = make_environment(config, 1)
     spec = spec_of(env)
     env.close()

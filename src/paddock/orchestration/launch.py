@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -63,8 +65,13 @@ def new_run(config: ExperimentConfig, console: Console) -> Iterator[Orchestrator
     values = config.model_dump(mode="json", by_alias=True)
     run = RunFolder.create(Path(config.runs_dir), config.name, values)
     run.write_manifest(**manifest(values, seed=config.seed))
-    with run.lock(), _failing_cleanly(run):
-        yield build(config, run, console)
+    with run.lock():
+        try:
+            orchestrator = build(config, run, console)
+        except BaseException:
+            shutil.rmtree(run.path)  # Nothing has happened in it that anybody could want.
+            raise
+        yield orchestrator
 
 
 @contextmanager
@@ -76,12 +83,16 @@ def resumed_run(run: RunFolder, overrides: Sequence[str], console: Console) -> I
     with run.lock():
         orchestrator = build(config, run, console)
         checkpoint = orchestrator.checkpoints.load()
-        orchestrator.restore(checkpoint)
+        if checkpoint is None:
+            log.warning("run '%s' was cut off before its first checkpoint; it starts again from its seed.", run.name)
+            run.metrics_file.unlink(missing_ok=True)
+        else:
+            orchestrator.restore(checkpoint)
         if overrides:
             run.write_config(config.model_dump(mode="json", by_alias=True))
-        run.write_manifest(status="running", pid=manifest(values, seed=config.seed)["pid"])
-        run.event("resumed", checkpoint=checkpoint.path.name, overrides=list(overrides))
-        if not checkpoint.info["is_exact"]:
+        run.write_manifest(status="running", pid=os.getpid())
+        run.event("resumed", checkpoint=checkpoint and checkpoint.path.name, overrides=list(overrides))
+        if checkpoint is not None and not checkpoint.info["is_exact"]:
             log.warning(
                 "this environment cannot give its state, so the resumed run starts fresh episodes from derived "
                 "seeds: sound, but not bit-identical to an uninterrupted run."
@@ -102,14 +113,3 @@ def _changed(saved: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
         raise InputError(f"the overrides {' '.join(overrides)} cannot be read: {error}") from error
     assert isinstance(values, dict)
     return {str(key): value for key, value in values.items()}
-
-
-@contextmanager
-def _failing_cleanly(run: RunFolder) -> Iterator[None]:
-    """A run that could not even be built is marked as failed, unless the orchestrator said more already."""
-    try:
-        yield
-    except BaseException as error:
-        if run.read_manifest().get("status") == "running":
-            run.write_manifest(status="failed", error=str(error))
-        raise

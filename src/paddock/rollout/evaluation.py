@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,6 +74,7 @@ def evaluate(actor: ActorModule, make_env: MakeEnv, *, episodes: int, seed: int,
 
 def record_video(actor: ActorModule, make_env: MakeEnv, file: Path, *, seed: int, deterministic: bool = True) -> int:
     """One episode as an mp4; returns the number of frames."""
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # Frames are drawn in memory; no screen is asked for.
     env = make_env(1, "rgb_array")
     try:
         with _undisturbed(actor, seed):

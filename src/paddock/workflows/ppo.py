@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from pydantic import Field
 from torch import Tensor
+from torch.nn import functional
 
-from paddock.components.networks.distributions import Categorical, Gaussian
 from paddock.components.return_computers.gae import generalized_advantages
 from paddock.config.schema import TargetSchema
 from paddock.workflows.base import Metrics, Phase, Workflow
@@ -61,38 +61,35 @@ class PPO(Workflow):
 
     def update_controller(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
         """All epochs over one rollout."""
-        config, device = self.config, self.context.device
+        config = self.config
         remaining = 1.0 - self.context.progress
         if config.anneal_learning_rate:
             self.optimizer.set_learning_rate_fraction(remaining)
         clip = config.clip * (remaining if config.anneal_clip else 1.0)
 
-        samples = {name: value.to(device) for name, value in self._prepare(batch).items()}
-        count = len(samples["advantage"])
-        summed: dict[str, Tensor] = {}
-        minibatches, stopped_early = 0, False
+        samples = {name: value.to(self.context.device) for name, value in self._prepare(batch).items()}
+        count, size = len(samples["advantage"]), config.minibatch_size
+        norms: list[float] = []
         for _ in range(config.epochs):
-            # Shuffling once an epoch leaves plain slices, views without a copy, as minibatches.
-            order = torch.randperm(count)
+            # Shuffling and normalising once an epoch leaves plain slices, views without a copy, as minibatches.
+            order = torch.randperm(count, device=self.context.device)
             shuffled = {name: value[order] for name, value in samples.items()}
-            for start in range(0, count, config.minibatch_size):
-                minibatch = {name: value[start : start + config.minibatch_size] for name, value in shuffled.items()}
-                loss, metrics = self.losses(minibatch, clip)
-                metrics["gradient_norm"] = self.optimizer.descend(loss)
-                self.context.counters.updates += 1
-                minibatches += 1
-                for name, value in metrics.items():
-                    summed[name] = summed[name] + value if name in summed else value
-            if config.target_kl is not None and metrics["kl"] > 1.5 * config.target_kl:
-                stopped_early = True
+            if config.normalize_advantage:
+                shuffled["advantage"] = normalize_by_minibatch(shuffled["advantage"], size)
+            shuffled["ratio_low"], shuffled["ratio_high"] = ratio_bounds(shuffled["advantage"], clip)
+            for start in range(0, count, size):
+                losses = self.losses({name: value[start : start + size] for name, value in shuffled.items()})
+                norms.append(self.optimizer.descend(self._total(losses)))
+            self.context.counters.updates += -(-count // size)
+            if config.target_kl is not None and self._judge(samples)["kl"] > 1.5 * config.target_kl:
                 break
+        metrics = self._judge(samples)
         # Only now, so that every sample of this rollout was seen through the same eyes as when it was collected.
         self.observation_normalizer.update(batch["observation"])
         return {
-            **{f"train/{name}": value / minibatches for name, value in summed.items()},
-            "train/explained_variance": explained_variance(samples["value"], samples["return"]),
+            **{f"train/{name}": value for name, value in metrics.items()},
+            "train/gradient_norm": sum(norms) / len(norms),
             "train/learning_rate": self.optimizer.param_groups[0]["lr"],
-            "train/stopped_early": float(stopped_early),
         }
 
     @torch.no_grad()
@@ -137,52 +134,86 @@ class PPO(Workflow):
     def _seen(self, observation: dict[str, Tensor]) -> dict[str, Tensor]:
         return self.observation_normalizer({name: part.to(self.context.device) for name, part in observation.items()})
 
-    def _losses(self, minibatch: dict[str, Tensor], clip: float) -> tuple[Tensor, Metrics]:
-        observation = {
-            name.removeprefix("observation."): part
-            for name, part in minibatch.items()
-            if name.startswith("observation.")
+    def _losses(self, minibatch: dict[str, Tensor]) -> dict[str, Tensor]:
+        observation = _observation_of(minibatch)
+        distribution = self.policy(observation)
+        losses = {
+            "policy": policy_loss(distribution.log_prob(minibatch["action"]), minibatch),
+            "value": value_loss(self.value(observation), minibatch, self.config.value_clip),
         }
-        policy_losses, metrics = policy_loss(
-            self.policy(observation), minibatch, clip=clip, normalize_advantage=self.config.normalize_advantage
-        )
-        losses = {**policy_losses, "value": value_loss(self.value(observation), minibatch, self.config.value_clip)}
-        scales = {"policy": 1.0, "entropy": self.config.entropy_scale, "value": self.config.value_scale}
+        if self.config.entropy_scale:
+            losses["entropy"] = -distribution.entropy().mean()
+        return losses
+
+    def _total(self, losses: dict[str, Tensor]) -> Tensor:
+        scales = {"policy": 1.0, "value": self.config.value_scale}
+        if self.config.entropy_scale:
+            scales["entropy"] = self.config.entropy_scale
         assert losses.keys() == scales.keys()
-        loss = reduce(torch.add, [losses[name] * scale for name, scale in scales.items() if scale])
-        return loss, {**{f"{name}_loss": value.detach() for name, value in losses.items()}, **metrics}
+        return reduce(torch.add, [losses[name] * scale for name, scale in scales.items()])
+
+    @torch.no_grad()
+    def _judge(self, samples: dict[str, Tensor]) -> dict[str, Tensor]:
+        """How far the policy has moved from the one that collected, and how well values fit, over the whole rollout."""
+        observation = _observation_of(samples)
+        distribution = self.policy(observation)
+        log_ratio = distribution.log_prob(samples["action"]) - samples["log_prob"]
+        ratio = log_ratio.exp()
+        return {
+            # The estimator of KL with low variance: http://joschu.net/blog/kl-approx.html
+            "kl": (ratio - 1 - log_ratio).mean(),
+            "clip_fraction": ((ratio - 1).abs() > self.config.clip).float().mean(),
+            "entropy": distribution.entropy().mean(),
+            "value_loss": value_loss(self.value(observation), samples, None),
+            "explained_variance": explained_variance(samples["value"], samples["return"]),
+        }
 
 
-def policy_loss(
-    distribution: Gaussian | Categorical, minibatch: dict[str, Tensor], *, clip: float, normalize_advantage: bool
-) -> tuple[dict[str, Tensor], Metrics]:
-    """The clipped surrogate (Eq. 7, arXiv:1707.06347) and the negative entropy; minibatch arrays are [M]."""
-    advantage = minibatch["advantage"]
-    if normalize_advantage and len(advantage) > 1:
-        advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
-    log_ratio = distribution.log_prob(minibatch["action"]) - minibatch["log_prob"]
-    ratio = log_ratio.exp()
-    clipped = ratio.clamp(1 - clip, 1 + clip)
-    surrogate = torch.minimum(ratio * advantage, clipped * advantage)
-    losses = {"policy": -surrogate.mean(), "entropy": -distribution.entropy().mean()}
-    with torch.no_grad():
-        # The estimator of KL with low variance: http://joschu.net/blog/kl-approx.html
-        kl = (ratio - 1 - log_ratio).mean()
-        clip_fraction = (ratio != clipped).float().mean()
-    return losses, {"kl": kl, "clip_fraction": clip_fraction}
+def normalize_by_minibatch(advantage: Tensor, size: int) -> Tensor:
+    """Zero mean and unit deviation within each run of `size` samples of [N]; a run of one stays as it is."""
+    whole = len(advantage) // size * size
+    runs = [advantage[:whole].view(-1, size)] if whole else []
+    runs += [advantage[whole:].view(1, -1)] if whole < len(advantage) else []
+    return torch.cat([_standardize(run).flatten() for run in runs])
+
+
+def _standardize(runs: Tensor) -> Tensor:
+    if runs.shape[1] == 1:
+        return runs
+    return (runs - runs.mean(1, keepdim=True)) / (runs.std(1, keepdim=True) + 1e-8)
+
+
+def ratio_bounds(advantage: Tensor, clip: float) -> tuple[Tensor, Tensor]:
+    """Where a probability ratio stops to pay: above 1 + clip for a good action, below 1 - clip for a bad one."""
+    low = torch.where(advantage < 0, 1 - clip, -torch.inf)
+    high = torch.where(advantage > 0, 1 + clip, torch.inf)
+    return low, high
+
+
+def policy_loss(log_prob: Tensor, minibatch: dict[str, Tensor]) -> Tensor:
+    """The clipped surrogate, Eq. 7 of arXiv:1707.06347; arrays are [M].
+
+    min(r A, clip(r) A) is A times r, bounded on the side that `ratio_bounds` gives.
+    """
+    ratio = (log_prob - minibatch["log_prob"]).exp()
+    return -(ratio.clamp(minibatch["ratio_low"], minibatch["ratio_high"]) * minibatch["advantage"]).mean()
 
 
 def value_loss(value: Tensor, minibatch: dict[str, Tensor], value_clip: float | None) -> Tensor:
     """Squared error to the return; with clipping, values that ran away from the old ones learn no further."""
-    error = (value - minibatch["return"]).square()
-    if value_clip is not None:
-        old = minibatch["value"]
-        near = old + (value - old).clamp(-value_clip, value_clip)
-        error = torch.maximum(error, (near - minibatch["return"]).square())
-    return error.mean()
+    target = minibatch["return"]
+    if value_clip is None:
+        return functional.mse_loss(value, target)
+    old = minibatch["value"]
+    near = old + (value - old).clamp(-value_clip, value_clip)
+    return torch.maximum((value - target).square(), (near - target).square()).mean()
 
 
-def explained_variance(value: Tensor, target: Tensor) -> float:
+def explained_variance(value: Tensor, target: Tensor) -> Tensor:
     """1 for values that predict every return, 0 for a constant guess."""
-    variance = target.var()
-    return float(1 - (target - value.cpu()).var() / variance) if variance > 0 else 0.0
+    return 1 - (target - value).var() / target.var().clamp(min=1e-8)
+
+
+def _observation_of(samples: dict[str, Tensor]) -> dict[str, Tensor]:
+    prefix = "observation."
+    return {name.removeprefix(prefix): part for name, part in samples.items() if name.startswith(prefix)}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
 
@@ -50,7 +51,8 @@ class Categorical:
         return self.logits.argmax(-1)
 
     def log_prob(self, action: Tensor) -> Tensor:
-        return self.logits.log_softmax(-1).gather(-1, action.unsqueeze(-1)).squeeze(-1)
+        flat = functional.cross_entropy(self.logits.flatten(0, -2), action.flatten(), reduction="none")
+        return -flat.view(action.shape)
 
     def entropy(self) -> Tensor:
         log_probabilities = self.logits.log_softmax(-1)

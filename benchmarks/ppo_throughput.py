@@ -1,0 +1,101 @@
+"""PPO on CartPole, end to end, beside Stable-Baselines3 in one process with the same hyper-parameters.
+
+    pip install -c constraints.txt --group benchmarks
+    python benchmarks/ppo_throughput.py [--steps 65536] [--rounds 3]
+
+The two take turns, so that a noisy machine is noisy for both; the ratio is of medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+from rich.console import Console
+
+from paddock.config.compose import compose
+from paddock.config.validate import validate
+from paddock.experiments.run import RunFolder
+from paddock.orchestration.build import build
+from paddock.orchestration.experiment import ExperimentConfig
+
+COPIES, ROLLOUT, MINIBATCH, EPOCHS = 8, 8 * 2048, 64, 10
+
+
+def paddock(steps: int, seed: int, *overrides: str) -> tuple[float, dict[str, float]]:
+    """Environment steps per second, and the shares of time."""
+    settings = [
+        f"environment.num_envs={COPIES}",
+        f"workflow.rollout_steps={ROLLOUT}",
+        f"workflow.minibatch_size={MINIBATCH}",
+        f"workflow.epochs={EPOCHS}",
+        f"training.total_steps={steps}",
+        f"seed={seed}",
+        "checkpoint.every_steps=null",
+        "logging.terminal=false",
+        "training.phases=[{name: train, buffer: rollout, workflow_hooks: "
+        f"[{{collect: {{steps: {ROLLOUT}}}}}, update_controller]}}]",
+        *overrides,
+    ]
+    composed = compose(overrides=settings)
+    config = validate(composed.values, ExperimentConfig, composed.origins)
+    with tempfile.TemporaryDirectory() as folder:
+        run = RunFolder.create(Path(folder), "benchmark", config.model_dump(mode="json", by_alias=True))
+        orchestrator = build(config, run, Console(quiet=True))
+        started = time.perf_counter()
+        outcome = orchestrator.run()
+        seconds = time.perf_counter() - started
+    return outcome.counters.agent_steps / seconds, outcome.time_shares
+
+
+def stable_baselines3(steps: int, seed: int) -> float:
+    """Environment steps per second with the same settings, its own defaults otherwise."""
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.env_util import make_vec_env
+
+    env = make_vec_env("CartPole-v1", n_envs=COPIES, seed=seed)
+    model = PPO(
+        "MlpPolicy",
+        env,
+        n_steps=ROLLOUT // COPIES,
+        batch_size=MINIBATCH,
+        n_epochs=EPOCHS,
+        device="cpu",
+        seed=seed,
+    )
+    started = time.perf_counter()
+    model.learn(steps)
+    return model.num_timesteps / (time.perf_counter() - started)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=4 * ROLLOUT)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--compile", action="store_true", help="measure Paddock with compiled losses, too")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    variants = {"paddock": ()} | ({"paddock, compiled": ("workflow.compile=true",)} if options.compile else {})
+    rates: dict[str, list[float]] = {name: [] for name in [*variants, "stable-baselines3"]}
+    shares: dict[str, float] = {}
+    for name, overrides in variants.items():
+        paddock(ROLLOUT, 0, *overrides)  # Warm up: imports, compilation.
+    for seed in range(options.rounds):
+        for name, overrides in variants.items():
+            rate, shares = paddock(options.steps, seed, *overrides)
+            rates[name].append(rate)
+        rates["stable-baselines3"].append(stable_baselines3(options.steps, seed))
+    peer = statistics.median(rates["stable-baselines3"])
+    for name, values in rates.items():
+        median = statistics.median(values)
+        print(f"{name:<20} {median:>9,.0f} steps/s   {median / peer:.2f}x   rounds: {[round(v) for v in values]}")
+    print("paddock's time:", ", ".join(f"{name} {100 * share:.1f} %" for name, share in shares.items()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+import pytest
+import torch
+from torch import nn
+
+from paddock.components.optimizers import Adam, AdamConfig
+from paddock.core.errors import InputError, NonFiniteError
+
+
+def config(**values):
+    return AdamConfig(**{"_target_": "it", "components": ["a", "b"], "learning_rate": 0.01, **values})
+
+
+def networks():
+    torch.manual_seed(0)
+    return {"a": nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)), "b": nn.Linear(3, 1)}
+
+
+def loss_of(parts, inputs):
+    return (parts["a"](inputs) * 3 - parts["b"](inputs) + 1).square().mean()
+
+
+@pytest.mark.parametrize("limit", [None, 0.5])
+def test_the_same_steps_as_torch_takes(limit):
+    ours, theirs = networks(), networks()
+    optimizer = Adam(config(max_gradient_norm=limit), ours)
+    parameters = [*theirs["a"].parameters(), *theirs["b"].parameters()]
+    reference = torch.optim.Adam(parameters, lr=0.01)
+    for step in range(20):
+        inputs = torch.randn(8, 3, generator=torch.Generator().manual_seed(step))
+        norm = optimizer.descend(loss_of(ours, inputs))
+        reference.zero_grad()
+        loss_of(theirs, inputs).backward()
+        expected = nn.utils.clip_grad_norm_(parameters, limit or 1e9)
+        reference.step()
+        assert norm == pytest.approx(expected.item(), rel=1e-5)
+    for left, right in zip([*ours["a"].parameters(), *ours["b"].parameters()], parameters, strict=True):
+        assert torch.allclose(left, right, atol=1e-6)
+
+
+def test_a_frozen_component_stays_where_it_is():
+    parts = networks()
+    optimizer = Adam(config(), parts)
+    optimizer.descend(loss_of(parts, torch.randn(8, 3)))
+    parts["b"].requires_grad_(False)
+    before = {name: [p.clone() for p in part.parameters()] for name, part in parts.items()}
+    for _ in range(3):
+        optimizer.descend(loss_of(parts, torch.randn(8, 3)))
+    assert all(torch.equal(*pair) for pair in zip(before["b"], parts["b"].parameters(), strict=True))
+    assert not any(torch.equal(*pair) for pair in zip(before["a"], parts["a"].parameters(), strict=True))
+    parts["b"].requires_grad_(True)
+    optimizer.descend(loss_of(parts, torch.randn(8, 3)))
+    assert not any(torch.equal(*pair) for pair in zip(before["b"], parts["b"].parameters(), strict=True))
+
+
+def test_a_nan_is_named_before_it_reaches_the_weights():
+    parts = networks()
+    optimizer = Adam(config(), parts)
+    before = parts["a"][0].weight.clone()
+    with pytest.raises(NonFiniteError, match="loss"):
+        optimizer.descend(loss_of(parts, torch.full((2, 3), torch.nan)))
+    value = parts["b"](torch.zeros(1, 3)) - parts["b"].bias
+    with pytest.raises(NonFiniteError, match=r"gradient of b.weight|gradient of b.bias"):
+        optimizer.descend(value.sqrt().sum())
+    assert torch.equal(parts["a"][0].weight, before)
+
+
+def test_a_component_that_is_not_there_or_empty_is_refused():
+    with pytest.raises(InputError, match="unknown component"):
+        Adam(config(components=["c"]), networks())
+    with pytest.raises(InputError, match="no parameters"):
+        Adam(config(components=["a"]), {"a": nn.Tanh()})

@@ -1,0 +1,95 @@
+import pytest
+import yaml
+
+from paddock.config.compose import SHIPPED, choices, compose
+from paddock.config.schema import load_target, schema_of
+from paddock.config.validate import validate
+from paddock.core.errors import InputError
+from paddock.orchestration.experiment import ExperimentConfig
+
+
+def problems(*overrides):
+    composed = compose("ppo_cartpole", overrides=overrides)
+    with pytest.raises(InputError) as caught:
+        validate(composed.values, ExperimentConfig, composed.origins)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", sorted(choices("experiment")))
+def test_every_shipped_experiment_is_valid(name):
+    composed = compose(name)
+    validate(composed.values, ExperimentConfig, composed.origins)
+
+
+def test_all_errors_are_said_at_once_with_suggestions_and_origins():
+    text = problems("workflow.cilp=1", "optimizers.main.learning_rate=-1", "seed=abc", "chekpoint.keep_last=1")
+    assert "4 problems" in text
+    assert "workflow.cilp: there is no such option. Did you mean 'clip'?" in text
+    assert "optimizers.main.learning_rate = -1: Input should be greater than 0  [command line]" in text
+    assert "seed = 'abc'" in text
+    assert "Did you mean 'checkpoint'?" in text
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("components.policy.network.hiden=[3]", "Did you mean 'hidden'?"),
+        ("components.policy.network.hidden=[]", "at least 1 item"),
+        ("components.policy.network.activation=tan", "'tanh'"),
+        ("logging.wandb=maybe", "'off', 'online' or 'offline'"),
+        ("training.phases.0.untl=3", "Did you mean 'until'?"),
+        ("training.phases=[{name: a, buffer: rolout, workflow_hooks: [{collect: {steps: 8}}]}]", "Did you mean 'rollout'?"),
+        ("training.phases=[{name: a, buffer: rollout, workflow_hooks: [{collect: {steps: 8}}, updat]}]", "hook 'updat'"),
+        ("training.phases=[{name: a, buffer: rollout, workflow_hooks: [collect]}]", "collect needs it"),
+        ("training.phases=[{name: a, workflow_hooks: [update_controller]}]", "has to collect"),
+        ("training.total_steps=null", "never ends"),
+    ],
+)
+def test_what_is_wrong_and_what_is_allowed(override, message):
+    if override.startswith("training.phases.0."):
+        composed = compose("ppo_cartpole")
+        composed.values["training"]["phases"][0]["untl"] = "3"
+        with pytest.raises(InputError, match=message.replace("?", r"\?")):
+            validate(composed.values, ExperimentConfig)
+        return
+    assert message in problems(override)
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("os.system", "outside the packages"),
+        ("subprocess.run", "outside the packages"),
+        ("paddock.core.lazy.load", "annotated with a TargetSchema"),
+        ("paddock.components.networks.mlp.MLPP", "Did you mean 'MLP'"),
+        ("paddock.nowhere.Thing", "no module"),
+    ],
+)
+def test_a_target_names_only_what_can_be_configured(target, message):
+    assert message in problems(f"components.policy.network._target_={target}")
+
+
+def test_a_package_that_the_user_registers_may_be_named(monkeypatch):
+    with pytest.raises(InputError, match="PADDOCK_PLUGINS"):
+        load_target("collections.OrderedDict")
+    monkeypatch.setenv("PADDOCK_PLUGINS", "collections")
+    assert load_target("collections.OrderedDict").__name__ == "OrderedDict"
+
+
+def targets_in(node):
+    if isinstance(node, dict):
+        if "_target_" in node:
+            yield node
+        for value in node.values():
+            yield from targets_in(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from targets_in(value)
+
+
+@pytest.mark.parametrize("file", sorted((SHIPPED / "workflow").glob("*.yaml")), ids=lambda file: file.stem)
+def test_every_option_stands_in_the_yaml(file):
+    """What a schema allows, the shipped YAML shows."""
+    for node in targets_in(yaml.safe_load(file.read_text())):
+        options = {field.alias or name for name, field in schema_of(node["_target_"]).model_fields.items()}
+        assert options == set(node), node["_target_"]

@@ -1,0 +1,45 @@
+import pytest
+import torch
+
+from paddock.workflows.ppo import explained_variance, normalize_by_minibatch, policy_loss, ratio_bounds, value_loss
+
+
+def test_the_surrogate_equals_the_papers_formula_with_its_gradient():
+    torch.manual_seed(0)
+    old, advantage = torch.randn(512) * 0.3, torch.randn(512)
+    advantage[:5] = 0
+    new = (old + torch.randn(512) * 0.3).requires_grad_()
+    low, high = ratio_bounds(advantage, 0.2)
+    ours = policy_loss(new, {"log_prob": old, "advantage": advantage, "ratio_low": low, "ratio_high": high})
+    (gradient,) = torch.autograd.grad(ours, new)
+    ratio = (new - old).exp()
+    theirs = -torch.min(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage).mean()
+    (expected,) = torch.autograd.grad(theirs, new)
+    assert torch.allclose(ours, theirs, atol=1e-6)
+    assert torch.allclose(gradient, expected, atol=1e-8)
+
+
+@pytest.mark.parametrize(("count", "size"), [(12, 4), (10, 4), (3, 8), (9, 4), (1, 4)])
+def test_advantages_are_normalised_within_each_minibatch(count, size):
+    advantage = torch.randn(count) * 5 + 3
+    ours = normalize_by_minibatch(advantage, size)
+    for start in range(0, count, size):
+        run = advantage[start : start + size]
+        expected = (run - run.mean()) / (run.std() + 1e-8) if len(run) > 1 else run
+        assert torch.allclose(ours[start : start + size], expected, atol=1e-5)
+
+
+def test_value_clipping_stops_values_that_ran_away():
+    batch = {"return": torch.tensor([2.0]), "value": torch.tensor([0.0])}
+    value = torch.tensor([1.0], requires_grad=True)
+    loss = value_loss(value, batch, 0.5)
+    assert loss.item() == pytest.approx(1.5**2)
+    loss.backward()
+    assert value.grad.item() == 0
+    assert value_loss(value, batch, None).item() == pytest.approx(1.0)
+
+
+def test_explained_variance():
+    target = torch.randn(100)
+    assert explained_variance(target, target).item() == pytest.approx(1.0)
+    assert explained_variance(torch.zeros(100), target).item() == pytest.approx(0.0, abs=1e-5)
