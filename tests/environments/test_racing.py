@@ -217,7 +217,7 @@ def to_and_fro(env, steps=800, far=8.0):
 @pytest.mark.parametrize("reward", [*REWARDS, "path", "path_speed", "path_collision"])
 def test_driving_to_and_fro_earns_no_more_than_standing_still(reward):
     config = shipped_reward(reward) | {"ends": {"no_progress_steps": None}}
-    env = RacingVectorEnv(2, track="oval", reward=config, max_episode_steps=None)
+    env = RacingVectorEnv(2, track="oval", reward=config, allow_reverse=True, max_episode_steps=None)
     total, net = to_and_fro(env)
     assert env.world.steps[0] >= 800
     assert net[0] <= 0.0
@@ -227,7 +227,7 @@ def test_driving_to_and_fro_earns_no_more_than_standing_still(reward):
 
 @pytest.mark.parametrize("reward", REWARDS)
 def test_with_its_own_rules_the_shuttle_is_ended_and_its_net_metres_are_all_it_was_paid_for(reward):
-    env = RacingVectorEnv(2, track="oval", reward=reward, max_episode_steps=None)
+    env = RacingVectorEnv(2, track="oval", reward=reward, allow_reverse=True, max_episode_steps=None)
     total, net = to_and_fro(env)
     assert env.world.steps[0] < 400
     per_metre = env.reward_weights["progress"] + env.reward_weights["speed"]
@@ -238,7 +238,7 @@ def test_the_shuttle_would_find_a_reward_that_forgives_driving_back(tmp_path):
     file = tmp_path / "naive.py"
     file.write_text("def forgiving(car):\n    return max(car['progress_gain'], 0.0)\n")
     config = {"custom": {"naive": {"function": f"{file}:forgiving"}}, "ends": {"no_progress_steps": None}}
-    total, _ = to_and_fro(RacingVectorEnv(2, track="oval", reward=config, max_episode_steps=None))
+    total, _ = to_and_fro(RacingVectorEnv(2, track="oval", reward=config, allow_reverse=True, max_episode_steps=None))
     assert total[0] > total[1] + 20.0
 
 

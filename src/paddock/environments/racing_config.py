@@ -99,7 +99,7 @@ class RacingConfig(EnvironmentConfig):
     control_rate: float = Field(default=20.0, gt=0.0)
     substeps: int = Field(default=5, ge=1, le=64)
     edge: Literal["grass", "wall", "crash"] = "grass"
-    allow_reverse: bool = True
+    allow_reverse: bool = False
     obstacles: int = Field(default=0, ge=0)
     obstacle_seed: int = Field(default=0, ge=0)
     obstacle_effect: Literal["solid", "crash", "ghost"] = "solid"
