@@ -11,13 +11,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from paddock.sim.car import CarParameters, engine_force, load_car
+from paddock.sim.car import GRAVITY, CarParameters, engine_force, load_car
 from paddock.sim.reference import FULL_SIZE, ReferenceLap, lap_along
-from paddock.sim.speed_profile import grip_envelope
+from paddock.sim.speed_profile import SLIDING, grip_envelope, slip_angle
 from paddock.sim.track import Array, wrap_angle
 
-SLIDING = 0.98  # share of its grip at which an axle is about to slide
-MOST_USED = 0.98  # share of an axle's grip up to which its slip angle is foreseen
+LEAST_STEPS = 3.0  # control steps that the lookahead spans at least
 SLOWEST = 1.0  # m/s of a full-size car, below which slip and yaw rate mean little
 
 
@@ -25,16 +24,19 @@ SLOWEST = 1.0  # m/s of a full-size car, below which slip and yaw rate mean litt
 class DriverSettings:
     """The driver's habits. Times are those of a full-size car and shrink with the square root of the car's length."""
 
-    grip: float = 0.93  # share of the car's grip that its speeds are planned for
-    brake: float = 0.9  # share of the braking those speeds count on in a straight line
-    trail: float = 0.4  # less of it in a turn at the limit: a car that brakes and turns is lively
-    power: float = 0.3  # less of the acceleration, likewise
+    grip: float = 0.96  # share of the car's grip that its speeds are planned for
+    brake: float = 0.92  # share of the braking those speeds count on in a straight line
+    trail: float = 0.25  # less of it in a turn at the limit: a car that brakes and turns is lively
+    power: float = 0.15  # less of the acceleration, likewise
     inset: float = 0.15  # car widths further from the edge than the reference
-    lookahead: float = 0.5  # s
+    lookahead: float = 0.3  # s
     reach: float = 1.0  # car lengths, added to the lookahead
     slide: float = 0.4  # share by which the slip may pass that of sliding until the pedals are let go
     speed_gain: float = 2.0  # 1/s
     yaw_gain: float = 0.25  # s, steer per error of the yaw rate
+    feel: float = 0.5  # share of the pedals' effect on the slip that the steering foresees
+    lead: float = 0.05  # s by which the line's curvature is steered early
+    relax: float = 0.5  # of the time the tyres need to build up force, added to the lead
     steer_time: float = 0.05  # s in which the wheels shall get where they are wanted, however slow they are
 
 
@@ -74,8 +76,15 @@ class ClassicalDriver:
     """Drives any number of cars of one kind on one track."""
 
     def __init__(
-        self, reference: ReferenceLap, car: str | CarParameters, settings: DriverSettings | None = None
+        self,
+        reference: ReferenceLap,
+        car: str | CarParameters,
+        settings: DriverSettings | None = None,
+        *,
+        time_step: float = 0.05,
     ) -> None:
+        """`time_step`: s between two calls of `act`."""
+        self.time_step = time_step
         self.settings = settings or DriverSettings()
         self.car = load_car(car)
         self.pace = float(np.sqrt(self.car.length / FULL_SIZE))
@@ -137,13 +146,13 @@ class ClassicalDriver:
         if car.kinematic:
             return np.ones_like(view.speed)
         slip = np.abs(view.vy - car.rear_length * view.yaw_rate) / view.speed
-        most = self._slip_for(np.array([SLIDING]), car.rear_stiffness)[0]
+        most = slip_angle(car, SLIDING, car.rear_stiffness)
         return np.clip(1.0 - (slip / most - 1.0) / self.settings.slide, 0.0, 1.0)
 
     def _steer(self, view: _View, force: Array) -> Array:
         car, settings = self.car, self.settings
         bend = self._at(self.line.curvature, view.place)
-        front_slip, rear_slip = self._slip_angles(view.speed, bend, force)
+        front_slip, rear_slip = self._slip_angles(view.speed, bend, settings.feel * force)
         # The nose of a car in a bend points off its course by the slip of its rear axle.
         nose_off = rear_slip - car.rear_length * bend
         curvature = self._pursue(view, nose_off)
@@ -157,11 +166,33 @@ class ClassicalDriver:
         return np.clip(command / car.steer_limit, -1.0, 1.0)
 
     def _pursue(self, view: _View, nose_off: Array) -> Array:
-        """[N] 1/m, the curvature of the arc to the point of pursuit."""
-        reach = self.settings.reach * self.car.length + self.settings.lookahead * self.pace * view.speed
-        x, y = (self._at(axis, view.place + reach) for axis in (self.line.x, self.line.y))
-        bearing = wrap_angle(np.arctan2(y - view.y, x - view.x) - (view.heading - nose_off))
-        chord = np.maximum(np.hypot(x - view.x, y - view.y), 0.5 * self.car.length)
+        """[N] 1/m, the curvature to drive.
+
+        The arc to the point of pursuit cuts every corner a little, even from a place on the line; what it would ask
+        for there is taken off again and the line's own curvature put in its place.
+        """
+        line = self.line
+        lookahead = max(self.settings.lookahead * self.pace, LEAST_STEPS * self.time_step)
+        reach = self.settings.reach * self.car.length + lookahead * view.speed
+        target = self._at(line.x, view.place + reach), self._at(line.y, view.place + reach)
+        on_line = self._at(line.x, view.place), self._at(line.y, view.place)
+        along = np.arctan2(self._at(np.sin(line.heading), view.place), self._at(np.cos(line.heading), view.place))
+        arc = self._arc((view.x, view.y), view.heading - nose_off, target)
+        arc_on_line = self._arc(on_line, along, target)
+        early = self.settings.lead * self.pace + self.settings.relax * self._response(view.speed)
+        return arc - arc_on_line + self._at(line.curvature, view.place + early * view.speed)
+
+    def _response(self, speed: Array) -> Array:
+        """[N] s in which a car's side force builds up, by the stiffness of its tyres."""
+        car = self.car
+        stiffness = car.tyre_b * car.tyre_c if car.tyre_c else car.front_stiffness
+        return speed / (GRAVITY * stiffness) if stiffness else np.zeros_like(speed)
+
+    def _arc(self, start: tuple[Array, Array], course: Array, target: tuple[Array, Array]) -> Array:
+        """[N] 1/m, of the circle that leaves `start` in the direction `course` (rad) and meets `target` (x, y)."""
+        across, up = target[0] - start[0], target[1] - start[1]
+        bearing = wrap_angle(np.arctan2(up, across) - course)
+        chord = np.maximum(np.hypot(across, up), 0.5 * self.car.length)
         return 2.0 * np.sin(np.clip(bearing, -1.5, 1.5)) / chord
 
     def _slip_angles(self, speed: Array, curvature: Array, force: Array) -> tuple[Array, Array]:
@@ -181,17 +212,5 @@ class ClassicalDriver:
             (rear_grip, (1.0 - share) * force, lateral * car.front_length / car.wheelbase, car.rear_stiffness),
         ):
             left = np.sqrt(np.maximum(grip**2 - along**2, (0.3 * grip) ** 2))
-            slips.append(self._slip_for(across / left, stiffness))
+            slips.append(slip_angle(car, across / left, stiffness))
         return slips[0], slips[1]
-
-    def _slip_for(self, use: Array, stiffness: float) -> Array:
-        """[N] rad, the slip angle at which a tyre gives `use` of its grip: the rising part of its curve, inverted."""
-        car = self.car
-        size = np.minimum(np.abs(use), MOST_USED)
-        if car.tyre_c == 0.0:
-            return np.sign(use) * size / stiffness
-        # sin(C atan(z)) = use with z = B a - E (B a - atan(B a)), solved for B a by a table.
-        stretched = np.linspace(0.0, 2.0, 400)
-        z = stretched - car.tyre_e * (stretched - np.arctan(stretched))
-        given = np.maximum.accumulate(np.sin(np.minimum(car.tyre_c * np.arctan(z), 0.5 * np.pi)))
-        return np.sign(use) * np.interp(size, given, stretched) / car.tyre_b

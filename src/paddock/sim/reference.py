@@ -14,11 +14,18 @@ from scipy.ndimage import gaussian_filter1d
 
 from paddock.sim.car import CarParameters, load_car
 from paddock.sim.racing_line import racing_line
-from paddock.sim.speed_profile import GripEnvelope, grip_envelope, speed_profile, times_along
+from paddock.sim.speed_profile import (
+    SLIDING,
+    GripEnvelope,
+    grip_envelope,
+    slip_angle,
+    speed_profile,
+    times_along,
+)
 from paddock.sim.track import Array, Track, wrap_angle
 from paddock.sim.track_checks import check_fits
 
-MARGIN = 0.65  # of the car's width, from its middle to the edge of the road
+MARGIN = 0.07  # of the car's width, between the edge of the road and the nearest corner of a car at its limit
 SHORTNESS = (0.0, 4.0, 16.0, 128.0)  # shares of shortest path that are tried; the quickest line is kept
 SECTORS = 3
 PREVIEW = 0.4  # s for a full-size car: whoever follows a centreline looks this far ahead and rounds its kinks off
@@ -80,12 +87,18 @@ def reference_lap(track: Track, car: str | CarParameters) -> ReferenceLap:
     return _cache[key]
 
 
+def line_margin(car: CarParameters) -> float:
+    """m from the line to the edge of the road: half the car, turned by its slip at the limit, and a little room."""
+    slip = 0.0 if car.kinematic else float(slip_angle(car, SLIDING, car.rear_stiffness))
+    return 0.5 * (car.width + car.length * float(np.sin(slip))) + MARGIN * car.width
+
+
 def _compute(track: Track, car: CarParameters) -> ReferenceLap:
     envelope = grip_envelope(car)
     best: ReferenceLap | None = None
     offset: Array | None = None
     for shortness in SHORTNESS:
-        offset = racing_line(track, MARGIN * car.width, shortness, start=offset)
+        offset = racing_line(track, line_margin(car), shortness, start=offset)
         lap = lap_along(track, offset, envelope)
         if best is None or lap.lap_time < best.lap_time:
             best = lap

@@ -17,6 +17,7 @@ from paddock.sim.track import Array
 SPEEDS = 96  # rows of the envelope
 SHARES = 33  # columns: lateral acceleration as a share of the largest one at that speed
 BISECTIONS = 24
+SLIDING = 0.98  # share of its grip at which an axle is about to slide
 SLOWEST = 0.5  # m/s, the first row: below it grip is not what limits a car
 
 
@@ -77,6 +78,21 @@ def _fits(car: CarParameters, speed: Array, demand: Array, drag: Array, force: A
         along, across = share * force, lateral_share * car.mass * demand
         fits &= (along <= car.traction_limit * grip) & (along**2 + across**2 <= grip**2)
     return fits
+
+
+def slip_angle(car: CarParameters, use: Array | float, stiffness: float) -> Array:
+    """rad, at which a tyre gives the share `use` of its grip: the rising part of its curve, inverted.
+
+    stiffness: 1/rad, of the linear tyre, where the car has one. Uses beyond `SLIDING` give the angle of `SLIDING`.
+    """
+    size = np.minimum(np.abs(use), SLIDING)
+    if car.tyre_c == 0.0:
+        return np.sign(use) * size / stiffness
+    # sin(C atan(z)) = use with z = B a - E (B a - atan(B a)), solved for B a by a table.
+    stretched = np.linspace(0.0, 2.0, 400)
+    z = stretched - car.tyre_e * (stretched - np.arctan(stretched))
+    given = np.maximum.accumulate(np.sin(np.minimum(car.tyre_c * np.arctan(z), 0.5 * np.pi)))
+    return np.sign(use) * np.interp(size, given, stretched) / car.tyre_b
 
 
 def cornering_speed(envelope: GripEnvelope, curvature: Array) -> Array:
