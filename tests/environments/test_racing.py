@@ -30,7 +30,7 @@ OBSERVATIONS = {
     "course dict": {"flat": False},
     "camera": {},
     "camera grey": {"sensing": {"camera_colour": False, "camera_history": 4}},
-    "full": {"flat": False},
+    "full": {},
     "full rays": {"images": False},
     "full rays dict": {"images": False, "flat": False},
 }
@@ -376,7 +376,7 @@ def test_make_builds_from_a_validated_config():
         ({"observation": "lidr"}, "observation"),
         ({"reward": "baselin"}, "Did you mean 'baseline'"),
         ({"reward": {"progres": {"weight": 1}}}, "Did you mean 'progress'"),
-        ({"observation": "full"}, "flat=false"),
+        ({"observation": "full", "flat": True}, "images=false"),
         ({"car_parameters": {"mas": 3.0}}, "Did you mean 'mass'"),
         ({"randomise": {"frction": (0.9, 1.1)}}, "friction"),
         ({"opponents": {"count": 1, "driver": "clasical"}}, "allowed: classical"),
@@ -458,6 +458,27 @@ def test_opponents_drive_themselves_and_can_be_given_a_policy():
     env.reset(seed=0)
     env.step(np.zeros((2, 2), np.float32))
     assert seen == [(4, env.single_observation_space.shape[0])]
+    assert env.world.ghost.tolist() == [False, True, True] * 2
+    other = RacingVectorEnv(2, track="oval", opponents={"count": 2, "contact": False}, opponent=policy)
+    other.set_state(env.get_state())
+    still = np.zeros((2, 2), np.float32)
+    np.testing.assert_array_equal(env.step(still)[0], other.step(still)[0])
+
+
+def test_a_policy_from_a_file_drives_the_opponents(tmp_path):
+    file = tmp_path / "rival.py"
+    file.write_text(
+        "import numpy as np\n\ndef act(observation):\n    return np.tile([0.0, 1.0], (len(observation), 1))\n"
+    )
+    env = RacingVectorEnv(2, track="oval", opponents={"count": 1, "driver": f"{file}:act"})
+    env.reset(seed=0, options={"speed": 0.0})
+    for _ in range(20):
+        env.step(np.zeros((2, 2), np.float32))
+    assert (env.world.distance[1::2] > 0.5).all()
+    wrong = RacingVectorEnv(2, track="oval", opponents={"count": 1}, opponent=lambda observation: np.zeros((1, 2)))
+    wrong.reset(seed=0)
+    with pytest.raises(InputError, match=r"shape \(1, 2\) for 2 cars"):
+        wrong.step(np.zeros((2, 2), np.float32))
 
 
 def test_noise_is_seeded_and_domain_randomisation_changes_cars():

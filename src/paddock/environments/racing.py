@@ -153,6 +153,7 @@ class RacingVectorEnv(VectorEnv):
             "world": self.world.get_state(),
             "rewards": self.rewards.get_state(),
             "random": self.np_random.bit_generator.state,
+            "opponents": self._opponents.get_state() if self._opponents is not None else {},
             **{name: getattr(self, f"_{name}").copy() for name in STATE},
         }
 
@@ -161,6 +162,8 @@ class RacingVectorEnv(VectorEnv):
         self.world.set_state(state["world"])
         self.rewards.set_state(state["rewards"])
         self.np_random.bit_generator.state = state["random"]
+        if self._opponents is not None:
+            self._opponents.set_state(state["opponents"])
         for name in STATE:
             getattr(self, f"_{name}")[...] = state[name]
 

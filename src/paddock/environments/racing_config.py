@@ -86,7 +86,7 @@ class RacingConfig(EnvironmentConfig):
     car: str = "gt"
     car_parameters: dict[str, float] = Field(default_factory=dict)
     observation: Literal["sensors5", "lidar", "lidar_progress", "course", "camera", "full"] = "lidar"
-    flat: bool = True
+    flat: bool | None = None
     images: bool = True
     sensing: Sensing = Sensing()
     action: Literal["steer_throttle", "gas_brake_steer", "discrete"] = "steer_throttle"
@@ -117,6 +117,16 @@ class RacingConfig(EnvironmentConfig):
             if not values or any(not -1.0 <= value <= 1.0 for value in values):
                 raise ValueError(f"{name} needs at least one number, each from -1 to 1")
         return self
+
+    @property
+    def has_images(self) -> bool:
+        """Whether pictures are part of the observation."""
+        return self.observation == "camera" or (self.observation == "full" and self.images)
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the observation is one vector: as asked for, or wherever there are no pictures."""
+        return self.flat if self.flat is not None else not self.has_images
 
     @property
     def track_scale(self) -> float:

@@ -59,12 +59,10 @@ class ObservationSet:
     def __init__(self, config: RacingConfig, car: CarParameters, action_size: int) -> None:
         self.config, self.car = config, car
         self.action_size = action_size
-        kind = config.observation
-        self.uses_images = kind == "camera" or (kind == "full" and config.images)
-        if kind == "full" and config.images and config.flat:
+        if config.observation == "full" and config.images and config.flat:
             raise InputError(
-                "observation 'full' has pictures, which are not part of one vector; set flat=false for a dict, "
-                "or images=false for rays in place of pictures."
+                "observation 'full' has pictures, which are not part of one vector; leave flat out for a dict, "
+                "or set images=false for rays in place of pictures."
             )
         self.rays, self.course, self.telemetry, self.camera = self._sensors()
         self.parts = self._parts()
@@ -76,7 +74,7 @@ class ObservationSet:
         self._last_actions = last_actions
         if self.config.observation == "camera":
             return self._picture(world, rows)
-        if self.config.flat:
+        if self.config.is_flat:
             flat = np.empty((count, sum(part.size for part in self.parts)), dtype=np.float32)
             start = 0
             for part in self.parts:
@@ -88,7 +86,7 @@ class ObservationSet:
             values = np.empty((count, part.size), dtype=np.float32)
             part.fill(world, rows, values)
             named[part.name] = values.reshape(count, *part.shape)
-        if self.uses_images:
+        if self.config.has_images:
             named["images"] = world.camera[rows, :, :, :, 0].copy()
         return named
 
@@ -119,7 +117,7 @@ class ObservationSet:
                 least_speed=5.0 * scale,
                 imperfection=flaw(ROAD_WIDTH * scale),
             )
-        if self.uses_images:
+        if self.config.has_images:
             camera = CameraSettings(
                 width=sensing.camera_size,
                 height=sensing.camera_size,
@@ -151,13 +149,13 @@ class ObservationSet:
             return [speed, *self._motion_parts(), self._course_part(), actions]
         gear = Part("gear", (1,), 0.0, self._instrument("gear", TOP_GEAR, low=0.0))
         rpm = Part("rpm", (1,), 0.0, self._instrument("rpm", FULL_RPM, low=0.0))
-        return [speed, gear, rpm, *([] if self.uses_images else [self._ray_part()]), actions]
+        return [speed, gear, rpm, *([] if self.config.has_images else [self._ray_part()]), actions]
 
     def _space(self) -> spaces.Space[Any]:
         if self.camera is not None and self.config.observation == "camera":
             depth = self.camera.channels * self.camera.history
             return spaces.Box(0, 255, (self.camera.height, self.camera.width, depth), np.uint8)
-        if self.config.flat:
+        if self.config.is_flat:
             low = np.concatenate([np.full(part.size, part.low, dtype=np.float32) for part in self.parts])
             return spaces.Box(low, np.ones_like(low), dtype=np.float32)
         named: dict[str, spaces.Space[Any]] = {

@@ -23,9 +23,16 @@ Commands = NDArray[np.float32]
 
 
 class Opponents(Protocol):
-    """Writes steer and throttle of its own cars into `command` [N, 2]."""
+    """Drives its own cars among the N of a world."""
 
-    def drive(self, command: Commands) -> None: ...
+    def drive(self, command: Commands) -> None:
+        """Write steer and throttle into `command` [N, 2]."""
+
+    def get_state(self) -> dict[str, Any]:
+        """What it remembers from step to step."""
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from what `get_state` gave."""
 
 
 def build_opponents(
@@ -38,6 +45,7 @@ def build_opponents(
     """The opponents' driver, or None when there are no opponents. A `policy` goes before the configured driver."""
     if config.opponents.count == 0:
         return None
+    world.ghost[_opponent_cars(world)] = not config.opponents.contact
     if policy is None and config.opponents.driver == "classical":
         return ClassicalOpponents(config, world)
     return PolicyOpponents(policy or _load_policy(config.opponents.driver), world, observations, actions)
@@ -67,6 +75,12 @@ class ClassicalOpponents:
             if len(mine):
                 command[mine] = driver.act(self.world, mine)
 
+    def get_state(self) -> dict[str, Any]:
+        return {}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        pass
+
 
 class PolicyOpponents:
     """A learned driver: a function from a batch of observations to a batch of actions, both in the agent's layout."""
@@ -92,6 +106,12 @@ class PolicyOpponents:
         self._last_actions[:, 1] = self._last_actions[:, 0]
         self._last_actions[:, 0] = self.actions.record(action, decoded)
         command[self._cars] = decoded
+
+    def get_state(self) -> dict[str, Any]:
+        return {"last_actions": self._last_actions.copy()}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self._last_actions[...] = state["last_actions"]
 
 
 def _load_policy(reference: str) -> Callable[[Any], Any]:
