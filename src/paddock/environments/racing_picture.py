@@ -33,7 +33,7 @@ class RacingPicture:
             steer=world.steer[cars],
             length=self.car.length,
             width=self.car.width,
-            colour=[*range(self.group), *(0 for _ in cars[self.group :])],
+            colour=[*range(self.group), *(each // self.group for each in cars[self.group :])],
             ghost=[number >= self.group or bool(world.ghost[each]) for number, each in enumerate(cars)],
             rays=self._ray_ends(car) if picture.rays else None,
             hud=self._instruments(car) if picture.hud else None,

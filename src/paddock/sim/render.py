@@ -24,7 +24,7 @@ from paddock.sim.track import Track
 __all__ = ["CAMERAS", "Hud", "Renderer", "Scene", "SpeedLine"]
 
 CAMERAS = ("follow", "north_up", "track")
-SMALLEST_CAR = 11.0  # pixels in length, so that a car stays visible over a whole circuit
+SMALLEST_CAR = 17.0  # pixels in length, so that a car stays visible over a whole circuit
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ class CarSprites:
         _draw_body(brush, paint, turn * STEER_STEP)
         small = pygame.transform.smoothscale(big, (size, size))
         if ghost:
-            small.set_alpha(110)
+            small.set_alpha(140)
         return small
 
 
