@@ -12,7 +12,7 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 
 import paddock.environments  # noqa: F401 - makes the id known
-from paddock.config.compose import SHIPPED, choices
+from paddock.config.compose import SHIPPED, choices, compose
 from paddock.config.schema import schema_of
 from paddock.core.errors import InputError
 from paddock.environments.racing import RacingVectorEnv, make
@@ -349,6 +349,16 @@ def test_the_yaml_says_what_the_schema_defaults_to():
     assert schema_of(shipped["_target_"]) is RacingConfig
     undocumented = [line for line in text.splitlines() if re.match(r"\s*\w+: \S", line) and "#" not in line]
     assert [line.split(":")[0].strip() for line in undocumented] == ["_target_", "width", "height", "minimap"]
+
+
+def test_rewards_are_chosen_and_changed_from_the_command_line():
+    overrides = ["environment=racing", "reward=racing_line", "reward.time_pressure.weight=0.8"]
+    composed = compose(overrides=overrides).values["environment"]
+    config = RacingConfig.model_validate(composed)
+    assert config.reward.time_pressure.weight == 0.8
+    assert config.reward.apex.weight > 0
+    without = RacingConfig.model_validate(compose(overrides=["environment=racing"]).values["environment"])
+    assert without.reward == RewardConfig()
 
 
 @pytest.mark.parametrize("name", [name for name in choices("reward") if name != "none"])
