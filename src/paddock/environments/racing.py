@@ -249,7 +249,7 @@ class RacingVectorEnv(VectorEnv):
         world, rows = self.world, self._rows
         completed = world.lap_completed[rows].copy()
         return {
-            "reward_terms": {name: parts[index].copy() for index, name in enumerate(self.rewards.names)},
+            "reward_terms": dict(zip(self.rewards.names, parts, strict=True)),
             "lap_completed": completed,
             "lap_time": np.where(completed, world.last_lap_time[rows], 0.0),
             "progress": world.distance[rows].copy(),

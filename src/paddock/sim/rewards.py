@@ -169,6 +169,7 @@ class RewardSet:
         self.ends = ends or EndRules()
         self.num_cars = num_cars
         self._terms = tuple(terms)
+        self._reads_reference = [index for index, name in enumerate(names) if name in NEEDS_REFERENCE]
         self._weights = np.array([term.weight for term in terms], dtype=np.float32)
         self._potential = np.zeros((len(terms), num_cars), dtype=np.float32)
         self._potential_known = np.zeros((len(terms), num_cars), dtype=np.bool_)
@@ -186,7 +187,7 @@ class RewardSet:
     @property
     def needs_reference(self) -> bool:
         """Whether a term with a weight above zero reads the reference lap."""
-        return any(name in NEEDS_REFERENCE and weight > 0 for name, weight in self.weights.items())
+        return any(self._weights[index] > 0 for index in self._reads_reference)
 
     def set_weight(self, name: str, value: float) -> None:
         """Change a weight while things run; it counts from the next step."""
@@ -251,10 +252,8 @@ class RewardSet:
         (Ng, Harada and Russell 1999).
         """
         parts = np.zeros((len(self._terms), self.num_cars), dtype=np.float32)
-        for index, term in enumerate(self._terms):
-            weight = self._weights[index]
-            if weight == 0.0:
-                continue
+        for index in np.flatnonzero(self._weights).tolist():
+            term, weight = self._terms[index], self._weights[index]
             if term.function is not None:
                 value = term.function(inputs, **term.options)
             elif term.name in TERMS:
