@@ -8,7 +8,6 @@ import sys
 
 import typer
 from rich.console import Console
-from rich.logging import RichHandler
 from typer.core import TyperGroup
 
 from paddock import __version__
@@ -54,8 +53,7 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
 def main() -> None:
     """Entry point."""
     errors = Console(stderr=True)
-    handler = RichHandler(console=errors, show_time=False, show_path=False)
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[handler])
+    logging.basicConfig(level=logging.WARNING, format="warning: %(message)s")
     from paddock.core.errors import PaddockError
 
     try:

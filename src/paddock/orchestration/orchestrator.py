@@ -279,7 +279,8 @@ class Orchestrator:
         seen = (self._last_evaluation or {}).get("updates")
         if evaluates and asked is None and seen != self.counters.updates:
             self._evaluate()
-        self._log(phase.name)
+        if asked is None:  # Else the means go on to gather in the checkpoint, as if nobody had asked.
+            self._log(phase.name)
         self._save()
         self._export("latest")
         status = "stopped" if asked else "finished"
