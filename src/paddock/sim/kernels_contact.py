@@ -22,7 +22,7 @@ from paddock.sim.layout import (
     X,
     Y,
 )
-from paddock.sim.threads import inline, kernel
+from paddock.sim.threads import inline, part
 
 MASS = PARAMETER_INDEX["mass"]
 YAW_INERTIA = PARAMETER_INDEX["yaw_inertia"]
@@ -68,7 +68,7 @@ def impulse_between(closing: float, sliding: float, normal_yield: float, tangent
     return normal, tangent
 
 
-@kernel()
+@part
 def hit_fixed(
     n: int, rx: float, ry: float, nx: float, ny: float, depth: float, parameters: Any, doubles: Any, singles: Any
 ) -> None:
@@ -87,7 +87,7 @@ def hit_fixed(
     singles[IMPACT, n] = max(singles[IMPACT, n], -closing)
 
 
-@kernel()
+@part
 def hit_obstacle(
     n: int, ox: float, oy: float, radius: float, solid: bool, parameters: Any, doubles: Any, singles: Any
 ) -> bool:
@@ -128,7 +128,7 @@ def corner_towards(
     return forward * cos - sideways * sin, forward * sin + sideways * cos
 
 
-@kernel()
+@part
 def touch(a: int, b: int, parameters: Any, doubles: Any, singles: Any) -> bool:
     """Part two cars whose bodies overlap and exchange an impulse; False when they do not touch.
 
@@ -167,7 +167,7 @@ def touch(a: int, b: int, parameters: Any, doubles: Any, singles: Any) -> bool:
     return True
 
 
-@kernel()
+@part
 def _exchange(
     a: int, b: int, ax: float, ay: float, bx: float, by: float, nx: float, ny: float, depth: float,
     parameters: Any, doubles: Any, singles: Any,
@@ -196,7 +196,7 @@ def _exchange(
         singles[IMPACT, n] = max(singles[IMPACT, n], -closing)
 
 
-@kernel()
+@part
 def touch_group(start: int, stop: int, modes: Any, parameters: Any, doubles: Any, singles: Any, flags: Any) -> None:
     """Contact between all cars of one group, cars `start` to `stop`; ghosts touch nothing."""
     for a in range(start, stop):

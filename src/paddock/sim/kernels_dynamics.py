@@ -27,7 +27,7 @@ from paddock.sim.kernels_math import (
     small_turn,
 )
 from paddock.sim.layout import LANES
-from paddock.sim.threads import inline, kernel
+from paddock.sim.threads import inline, part
 
 Lanes = NDArray[np.float32]
 
@@ -125,7 +125,7 @@ def dynamic_weight(vx: float, speed: float, blend_speed: float, reverse_speed: f
     return weight if kinematic == ZERO else ZERO
 
 
-@kernel()
+@part
 def substep(lanes: Lanes, h: Any, allow_reverse: Any) -> None:
     """Advance every lane by `h` s (float32).
 

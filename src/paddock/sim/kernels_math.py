@@ -46,6 +46,17 @@ def arctangent(x: float) -> float:
 
 
 @inline
+def direction_angle(x: float, y: float) -> float:
+    """atan2(y, x), rad; 0 where both are 0."""
+    steep = abs(y) > abs(x)
+    longer, shorter = (y, x) if steep else (x, y)
+    angle = arctangent(shorter / longer if longer != ZERO else ZERO)
+    flat = angle if x >= ZERO else angle + PI if y >= ZERO else angle - PI
+    upright = HALF_PI - angle if y >= ZERO else -HALF_PI - angle
+    return upright if steep else flat
+
+
+@inline
 def sine(x: float) -> float:
     """sin(x) for |x| up to 1.5 pi."""
     folded = PI - x if x > HALF_PI else x

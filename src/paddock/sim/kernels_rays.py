@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from paddock.sim.threads import inline, kernel
+from paddock.sim.threads import inline, part
 
 Row = NDArray[np.float32]
 
@@ -21,7 +21,7 @@ ZERO = np.float32(0.0)
 F32 = np.float32
 
 
-@kernel()
+@part
 def cut_segment(rays: Row, count: int, ax: float, ay: float, bx: float, by: float) -> None:
     """Shorten the rays that cross the segment from (ax, ay) to (bx, by), in the frame of the sensor.
 
@@ -38,7 +38,7 @@ def cut_segment(rays: Row, count: int, ax: float, ay: float, bx: float, by: floa
         rays[2 * count + k] = distance if crosses else nearest
 
 
-@kernel()
+@part
 def cut_pair(
     rays: Row, count: int, ax: float, ay: float, bx: float, by: float, cx: float, cy: float, ex: float, ey: float
 ) -> None:
@@ -60,7 +60,7 @@ def cut_pair(
         rays[2 * count + k] = distance if crosses else nearest
 
 
-@kernel()
+@part
 def looks_through(rays: Row, count: int, ax: float, ay: float, bx: float, by: float) -> bool:
     """Whether any ray passes between the two points before it ends."""
     cross = ax * by - ay * bx
@@ -82,7 +82,7 @@ def in_frame(table: Any, row: int, column: int, x: float, y: float, cos: float, 
     return px * cos + py * sin, py * cos - px * sin
 
 
-@kernel()
+@part
 def cut_ribbon(
     rays: Row, count: int, ribbon: Any, first: int, nodes: int, node: int,
     x: float, y: float, cos: float, sin: float, inside: bool, pieces: int,
@@ -111,7 +111,7 @@ def cut_ribbon(
                 break
 
 
-@kernel()
+@part
 def cut_circle(rays: Row, count: int, cx: float, cy: float, radius: float) -> None:
     """Shorten the rays that meet a circle around (cx, cy), in the frame of the sensor; from inside they read 0."""
     beyond = cx * cx + cy * cy - radius * radius
@@ -124,7 +124,7 @@ def cut_circle(rays: Row, count: int, cx: float, cy: float, radius: float) -> No
         rays[2 * count + k] = distance if meets else nearest
 
 
-@kernel()
+@part
 def cut_body(
     rays: Row, count: int, dx: float, dy: float, cos: float, sin: float, half_length: float, half_width: float
 ) -> None:

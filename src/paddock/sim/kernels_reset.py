@@ -64,7 +64,7 @@ from paddock.sim.layout import (
     X,
     Y,
 )
-from paddock.sim.threads import kernel
+from paddock.sim.threads import part
 
 LENGTH = PARAMETER_INDEX["length"]
 WIDTH = PARAMETER_INDEX["width"]
@@ -73,7 +73,7 @@ ROW_GAP = 1.7  # car lengths from one place on the grid to the next
 GRID_LENGTHS = 20.0  # a standing start less than this many car lengths behind the line is a start from the grid
 
 
-@kernel()
+@part
 def is_free(
     n: int, group: int, x: float, y: float, s: float, track: Any, obstacles: Any, parameters: Any, doubles: Any
 ) -> bool:
@@ -97,7 +97,7 @@ def is_free(
     return True
 
 
-@kernel()
+@part
 def choose_place(
     n: int, options: Any, numbers: Any, starts: Any, track: Any, road: Any, obstacles: Any,
     parameters: Any, doubles: Any, episode: int,
@@ -137,7 +137,7 @@ def choose_place(
     return s, lateral
 
 
-@kernel()
+@part
 def begin_laps(
     n: int, s: float, standing: bool, options: Any, length: float, size: float,
     doubles: Any, integers: Any, flags: Any, lap_times: Any, lap_kinds: Any, sector_times: Any,
@@ -163,14 +163,14 @@ def begin_laps(
     doubles[LAST_LAP_TIME, n] = math.nan
     doubles[BEST_LAP_TIME, n] = math.nan
     integers[LAP_KIND, n] = kind
-    integers[NEXT_GATE, n] = max(int(math.floor(distance * gates / length + 1e-9)) + 1, 1)
+    integers[NEXT_GATE, n] = max(math.floor(distance * gates / length + 1e-9) + 1, 1)
     flags[LAP_VALID, n] = True
     lap_times[n, :] = math.nan
     lap_kinds[n, :] = 0
     sector_times[n, :, :] = math.nan
 
 
-@kernel()
+@part
 def begin(
     n: int, options: Any, numbers: Any, starts: Any,
     random_fields: Any, random_bounds: Any, base_parameters: Any, parameters: Any,

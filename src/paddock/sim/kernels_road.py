@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from paddock.sim.kernels_math import cosine, sine
 from paddock.sim.layout import (
     ROAD_CURVATURE,
     ROAD_LEFT,
@@ -21,7 +22,7 @@ from paddock.sim.layout import (
     ROAD_X,
     ROAD_Y,
 )
-from paddock.sim.threads import inline, kernel
+from paddock.sim.threads import inline, kernel, part
 
 Table = NDArray[np.float32]
 
@@ -34,7 +35,7 @@ def ahead_of(road: Table, row: int, x: float, y: float) -> float:
     return (x - road[row, ROAD_X]) * road[row, ROAD_TX] + (y - road[row, ROAD_Y]) * road[row, ROAD_TY]
 
 
-@kernel()
+@part
 def locate(road: Table, first: int, count: int, index: int, x: float, y: float, reach: int) -> tuple[int, float, float]:
     """(index, fraction, lateral m): the point's place between road points `index` and `index + 1`.
 
@@ -96,7 +97,7 @@ def frame_at(road: Table, first: int, count: int, index: int, fraction: float) -
     return x, y, tx / size, ty / size
 
 
-@kernel()
+@part
 def edge_excess(
     road: Table, first: int, count: int, index: int, reach: int, x: float, y: float
 ) -> tuple[float, float, float]:
@@ -112,7 +113,7 @@ def edge_excess(
     return right, -ty / size, tx / size
 
 
-@kernel()
+@part
 def corners_beyond(
     road: Table, first: int, count: int, index: int, spacing: float,
     x: float, y: float, heading: float, half_length: float, half_width: float, worst: Any,
@@ -121,7 +122,7 @@ def corners_beyond(
 
     `worst` is (excess m, inward normal x, y, corner relative to the car's centre x, y), all in the world's frame.
     """
-    cos, sin = math.cos(heading), math.sin(heading)
+    cos, sin = cosine(heading), sine(heading)
     reach = int(half_length / spacing) + 3
     beyond = 0
     worst[0] = -1e9
@@ -160,7 +161,7 @@ def ribbon_nodes(left: Any, right: Any, tolerance: float) -> Any:
     return kept[:nodes]
 
 
-@kernel()
+@part
 def _straight(edge: Any, start: int, end: int, tolerance: float) -> bool:
     count = edge.shape[0]
     ax, ay = edge[start, 0], edge[start, 1]

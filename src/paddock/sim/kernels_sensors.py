@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paddock.sim.car import PARAMETER_INDEX
-from paddock.sim.kernels_math import arctangent, random_normal, random_uniform
+from paddock.sim.kernels_math import arctangent, cosine, random_normal, random_uniform, sine
 from paddock.sim.kernels_rays import cut_body, cut_circle, cut_ribbon
 from paddock.sim.kernels_road import between, curvature_at, frame_at, locate, place_at
 from paddock.sim.layout import (
@@ -27,7 +27,9 @@ from paddock.sim.layout import (
     GHOST,
     HEADING,
     INDEX,
+    LATERAL,
     LATERAL_ACCELERATION,
+    LEFT_WIDTH,
     LONGITUDINAL_ACCELERATION,
     NUMBER_COURSE_DROPOUT,
     NUMBER_COURSE_HORIZON,
@@ -47,6 +49,7 @@ from paddock.sim.layout import (
     OPTION_RAYS,
     OPTION_SEED,
     OPTION_TELEMETRY,
+    RIGHT_WIDTH,
     ROAD_LEFT,
     ROAD_RIGHT,
     RPM,
@@ -68,7 +71,7 @@ from paddock.sim.layout import (
     X,
     Y,
 )
-from paddock.sim.threads import inline, kernel
+from paddock.sim.threads import inline, part
 
 LENGTH = PARAMETER_INDEX["length"]
 WIDTH = PARAMETER_INDEX["width"]
@@ -85,7 +88,7 @@ def along_lap(difference: float, length: float) -> float:
     return difference
 
 
-@kernel()
+@part
 def trace_rays(
     n: int, group: int, reach: float, mount: float, obstacles_seen: bool,
     parameters: Any, doubles: Any, singles: Any, integers: Any, flags: Any,
@@ -97,12 +100,15 @@ def trace_rays(
     track = tracks[integers[TRACK, n]]
     first, points = int(track[TRACK_FIRST_POINT]), int(track[TRACK_POINTS])
     heading = singles[HEADING, n]
-    cos, sin = F32(math.cos(heading)), F32(math.sin(heading))
+    cos, sin = cosine(heading), sine(heading)
     x, y = doubles[X, n] + mount * cos, doubles[Y, n] + mount * sin
-    hint = integers[INDEX, n]
-    index, fraction, lateral = locate(road, first, points, hint, x, y, 3 + int(mount / track[TRACK_SPACING]))
-    left = between(road, first, points, index, fraction, ROAD_LEFT)
-    right = between(road, first, points, index, fraction, ROAD_RIGHT)
+    index, lateral = np.int64(integers[INDEX, n]), np.float64(singles[LATERAL, n])
+    left, right = np.float64(singles[LEFT_WIDTH, n]), np.float64(singles[RIGHT_WIDTH, n])
+    if mount != 0.0:
+        reach_points = 3 + int(abs(mount) / track[TRACK_SPACING])
+        index, fraction, lateral = locate(road, first, points, index, x, y, reach_points)
+        left = between(road, first, points, index, fraction, ROAD_LEFT)
+        right = between(road, first, points, index, fraction, ROAD_RIGHT)
     inside = -right < lateral < left
     nodes = int(track[TRACK_NODES])
     pieces = nodes if inside else min(nodes, int(1.5 * reach / track[TRACK_LENGTH] * nodes) + 8)
@@ -140,7 +146,7 @@ def shift(readings: Any, n: int, fresh: bool) -> None:
             readings[n, age, k] = readings[n, 0 if fresh else age - 1, k]
 
 
-@kernel()
+@part
 def sense_rays(
     n: int, fresh: bool, options: Any, numbers: Any,
     parameters: Any, doubles: Any, singles: Any, integers: Any, flags: Any,
@@ -168,7 +174,7 @@ def sense_rays(
         shift(readings, n, True)
 
 
-@kernel()
+@part
 def disturb(
     readings: Any, n: int, fresh: bool, values: Any, noise: float, dropout: float, purpose: int,
     seed: int, episode: int, step: int,
@@ -186,7 +192,7 @@ def disturb(
         shift(readings, n, True)
 
 
-@kernel()
+@part
 def sense_course(
     n: int, points_ahead: int, kind: int, horizon: float, least_speed: float,
     doubles: Any, singles: Any, integers: Any, tracks: Any, road: Any, values: Any,
@@ -195,7 +201,7 @@ def sense_course(
     track = tracks[integers[TRACK, n]]
     first, count = int(track[TRACK_FIRST_POINT]), int(track[TRACK_POINTS])
     heading = singles[HEADING, n]
-    cos, sin = math.cos(heading), math.sin(heading)
+    cos, sin = cosine(heading), sine(heading)
     pace = max(float(singles[VX, n]), least_speed) * horizon / points_ahead
     at = 0
     for point in range(points_ahead):
@@ -214,7 +220,7 @@ def sense_course(
         at += 2
 
 
-@kernel()
+@part
 def read_instruments(n: int, singles: Any, integers: Any, values: Any) -> None:
     """Fill `values` with the telemetry of car `n`, in the order of `settings.TELEMETRY`."""
     vx, vy = singles[VX, n], singles[VY, n]
@@ -230,7 +236,7 @@ def read_instruments(n: int, singles: Any, integers: Any, values: Any) -> None:
     values[9] = singles[APPLIED_THROTTLE, n]
 
 
-@kernel()
+@part
 def sense(
     n: int, fresh: bool, options: Any, numbers: Any,
     parameters: Any, doubles: Any, singles: Any, integers: Any, flags: Any,

@@ -1,4 +1,4 @@
-"""One control step of the whole world in one launch: blocks of cars in parallel, each from action to reading.
+"""One control step of the whole world in one launch: blocks of cars, each from action to reading.
 
 Whole groups lie in one block, so cars that can meet are handled by one thread in a fixed order; results depend
 neither on the number of threads nor on the other blocks.
@@ -6,11 +6,9 @@ neither on the number of threads nor on the other blocks.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
-from numba import prange
 
 from paddock.sim.car import (
     GEAR_RATIOS,
@@ -40,7 +38,7 @@ from paddock.sim.kernels_dynamics import (
     LANE_YAW_RATE,
     substep,
 )
-from paddock.sim.kernels_math import ONE, ZERO, clip, cosine, random_uniform, sine, wrapped
+from paddock.sim.kernels_math import ONE, ZERO, clip, cosine, direction_angle, random_uniform, sine, wrapped
 from paddock.sim.kernels_reset import begin
 from paddock.sim.kernels_road import between, corners_beyond, curvature_at, frame_at, locate
 from paddock.sim.kernels_sensors import along_lap, sense
@@ -115,7 +113,7 @@ from paddock.sim.layout import (
     X,
     Y,
 )
-from paddock.sim.threads import inline, kernel
+from paddock.sim.threads import inline, kernel, part
 
 LENGTH = PARAMETER_INDEX["length"]
 WIDTH = PARAMETER_INDEX["width"]
@@ -144,7 +142,7 @@ def accept_action(n: int, actions: Any, queue: Any, options: Any, integers: Any)
     return queue[n, age, 0], queue[n, age, 1]
 
 
-@kernel()
+@part
 def drive(
     start: int, stop: int, modes: Any, actions: Any, queue: Any, options: Any, numbers: Any,
     parameters: Any, doubles: Any, singles: Any, integers: Any, flags: Any, lanes: Any, path: Any,
@@ -209,7 +207,7 @@ def drive(
         singles[LATERAL_ACCELERATION, n] = lanes[LANE_AY + j]
 
 
-@kernel()
+@part
 def meet_obstacles(
     n: int, solid: bool, track: Any, obstacles: Any, parameters: Any, doubles: Any, singles: Any
 ) -> bool:
@@ -241,7 +239,7 @@ def shift_gears(n: int, parameters: Any, singles: Any, integers: Any) -> None:
     integers[GEAR, n] = gear if speed > -0.1 else 0
 
 
-@kernel()
+@part
 def settle(
     n: int, lane: int, before_x: float, before_y: float, options: Any, numbers: Any,
     parameters: Any, doubles: Any, singles: Any, integers: Any, flags: Any,
@@ -262,7 +260,9 @@ def settle(
 
     moved = abs(doubles[X, n] - before_x) + abs(doubles[Y, n] - before_y)
     reach = 2 + int(3.0 * moved / spacing)
-    index, fraction, lateral = locate(road, first, count, integers[INDEX, n], doubles[X, n], doubles[Y, n], reach)
+    index, fraction, lateral = locate(
+        road, first, count, np.int64(integers[INDEX, n]), doubles[X, n], doubles[Y, n], reach
+    )
     left = between(road, first, count, index, fraction, ROAD_LEFT)
     right = between(road, first, count, index, fraction, ROAD_RIGHT)
     corners = 0
@@ -294,7 +294,7 @@ def settle(
     singles[CURVATURE, n] = curvature_at(road, first, count, index, fraction)
     _, _, tx, ty = frame_at(road, first, count, index, fraction)
     cos, sin = cosine(singles[HEADING, n]), sine(singles[HEADING, n])
-    singles[HEADING_ERROR, n] = math.atan2(sin * tx - cos * ty, cos * tx + sin * ty)
+    singles[HEADING_ERROR, n] = direction_angle(F32(cos * tx + sin * ty), F32(sin * tx - cos * ty))
     along = singles[VX, n] * (cos * tx + sin * ty) + singles[VY, n] * (cos * ty - sin * tx)
     flags[WRONG_WAY, n] = along < -WRONG_WAY_SPEED
     singles[PROGRESS_GAIN, n] = 0.0 if flags[OFF_TRACK, n] and gain > 0.0 else gain
@@ -306,81 +306,65 @@ def settle(
     shift_gears(n, parameters, singles, integers)
 
 
+@inline
+def block_size(group: int) -> int:
+    """Cars in a block: as many whole groups as fill the lanes."""
+    return LANES // group * group
+
+
 @kernel()
-def advance_block(
-    start: int, stop: int, modes: Any, actions: Any, starts: Any, options: Any, numbers: Any, ray_directions: Any,
+def advance(
+    first: int, last: int, modes: Any, actions: Any, starts: Any, options: Any, numbers: Any, ray_directions: Any,
     random_fields: Any, random_bounds: Any, base_parameters: Any, parameters: Any,
     doubles: Any, singles: Any, integers: Any, flags: Any, queue: Any,
     tracks: Any, road: Any, ribbon: Any, node_of_point: Any, obstacles: Any,
     lap_times: Any, lap_kinds: Any, sector_times: Any,
     ray_readings: Any, course_readings: Any, telemetry_readings: Any,
 ) -> None:  # fmt: skip
-    """Cars `start` to `stop`, whole groups, from action to reading."""
-    steps, resets = 0, 0
-    for n in range(start, stop):
-        steps += 1 if modes[n] == STEP_CAR else 0
-        resets += 1 if modes[n] == RESET_CAR else 0
-    if steps + resets == 0:
-        return
+    """Step, reset or skip cars `first` to `last`, whole blocks, as `modes` [N] says."""
     group = options[OPTION_GROUP]
+    block = block_size(group)
+    lanes = np.empty(LANE_ROWS * LANES, np.float32)
+    path = np.empty((2, options[OPTION_SUBSTEPS] + 1, LANES), np.float32)
+    before = np.empty((2, LANES))
     worst = np.empty(5)
-    if steps > 0:
-        lanes = np.empty(LANE_ROWS * LANES, np.float32)
-        path = np.empty((2, options[OPTION_SUBSTEPS] + 1, LANES), np.float32)
-        before = np.empty((2, LANES))
-        for low in range(start, stop, LANES):
-            high = min(low + LANES, stop)
-            for n in range(low, high):
-                before[0, n - low], before[1, n - low] = doubles[X, n], doubles[Y, n]
+    rays = ray_directions.copy()
+    values = np.empty(max(course_readings.shape[2], 16), np.float32)
+    for start in range(first, last, block):
+        stop = min(start + block, last)
+        steps = resets = 0
+        for n in range(start, stop):
+            steps += 1 if modes[n] == STEP_CAR else 0
+            resets += 1 if modes[n] == RESET_CAR else 0
+        if steps > 0:
+            for n in range(start, stop):
+                before[0, n - start], before[1, n - start] = doubles[X, n], doubles[Y, n]
             drive(
-                low, high, modes, actions, queue, options, numbers, parameters, doubles, singles, integers, flags,
+                start, stop, modes, actions, queue, options, numbers, parameters, doubles, singles, integers, flags,
                 lanes, path,
             )  # fmt: skip
             if group > 1 and options[OPTION_CONTACT] > 0:
-                for leader in range(low, high, group):
-                    touch_group(leader, min(leader + group, high), modes, parameters, doubles, singles, flags)
-            for n in range(low, high):
+                for leader in range(start, stop, group):
+                    touch_group(leader, leader + group, modes, parameters, doubles, singles, flags)
+            for n in range(start, stop):
                 if modes[n] == STEP_CAR:
                     settle(
-                        n, n - low, before[0, n - low], before[1, n - low], options, numbers,
+                        n, n - start, before[0, n - start], before[1, n - start], options, numbers,
                         parameters, doubles, singles, integers, flags, tracks, road, obstacles, path, worst,
                         lap_times, lap_kinds, sector_times,
                     )  # fmt: skip
-    if resets > 0:
+        if resets > 0:
+            for n in range(start, stop):
+                if modes[n] == RESET_CAR:
+                    begin(
+                        n, options, numbers, starts, random_fields, random_bounds, base_parameters, parameters,
+                        tracks, road, obstacles, doubles, singles, integers, flags, queue,
+                        lap_times, lap_kinds, sector_times,
+                    )  # fmt: skip
         for n in range(start, stop):
-            if modes[n] == RESET_CAR:
-                begin(
-                    n, options, numbers, starts, random_fields, random_bounds, base_parameters, parameters,
-                    tracks, road, obstacles, doubles, singles, integers, flags, queue,
-                    lap_times, lap_kinds, sector_times,
+            if modes[n] != SKIP_CAR:
+                sense(
+                    n, modes[n] == RESET_CAR, options, numbers, parameters, doubles, singles, integers, flags,
+                    tracks, road, ribbon, node_of_point, obstacles, rays, values,
+                    ray_readings, course_readings, telemetry_readings,
                 )  # fmt: skip
-    rays = ray_directions.copy()
-    values = np.empty(max(course_readings.shape[2], 16), np.float32)
-    for n in range(start, stop):
-        if modes[n] != SKIP_CAR:
-            sense(
-                n, modes[n] == RESET_CAR, options, numbers, parameters, doubles, singles, integers, flags,
-                tracks, road, ribbon, node_of_point, obstacles, rays, values,
-                ray_readings, course_readings, telemetry_readings,
-            )  # fmt: skip
-
-
-@kernel(parallel=True)
-def advance(
-    modes: Any, actions: Any, starts: Any, options: Any, numbers: Any, ray_directions: Any,
-    random_fields: Any, random_bounds: Any, base_parameters: Any, parameters: Any,
-    doubles: Any, singles: Any, integers: Any, flags: Any, queue: Any,
-    tracks: Any, road: Any, ribbon: Any, node_of_point: Any, obstacles: Any,
-    lap_times: Any, lap_kinds: Any, sector_times: Any,
-    ray_readings: Any, course_readings: Any, telemetry_readings: Any,
-) -> None:  # fmt: skip
-    """Step, reset or skip every car, as `modes` [N] says."""
-    cars = modes.shape[0]
-    block = max(LANES // options[OPTION_GROUP], 1) * options[OPTION_GROUP]
-    for b in prange((cars + block - 1) // block):
-        advance_block(
-            b * block, min((b + 1) * block, cars), modes, actions, starts, options, numbers, ray_directions,
-            random_fields, random_bounds, base_parameters, parameters, doubles, singles, integers, flags, queue,
-            tracks, road, ribbon, node_of_point, obstacles, lap_times, lap_kinds, sector_times,
-            ray_readings, course_readings, telemetry_readings,
-        )  # fmt: skip

@@ -35,10 +35,10 @@ from paddock.sim.layout import (
     TRACK_POINTS,
     TRACK_SPACING,
 )
-from paddock.sim.threads import kernel
+from paddock.sim.threads import part
 
 
-@kernel()
+@part
 def crossing(
     gate_s: float, guess: float, x: float, y: float, path: Any, lane: int, lanes: int, substeps: int,
     road: Any, track: Any,
@@ -69,7 +69,7 @@ def crossing(
     return share, (py - gy) * tx - (px - gx) * ty, left, right
 
 
-@kernel()
+@part
 def judge(
     n: int, gain: float, time_step: float, gates: int, sectors: int, half_width: float,
     x: float, y: float, path: Any, lane: int, lanes: int, substeps: int, road: Any, track: Any,
@@ -111,7 +111,7 @@ def judge(
     doubles[TIME, n] += time_step
 
 
-@kernel()
+@part
 def _finish_lap(
     n: int, time: float, sectors: int,
     doubles: Any, integers: Any, flags: Any, lap_times: Any, lap_kinds: Any, sector_times: Any,

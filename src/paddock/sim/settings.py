@@ -147,11 +147,11 @@ class CameraSettings:
     height: int = 64
     view: str = "bonnet"
     colour: bool = True
-    field_of_view: float = 1.4  # rad, horizontal
-    mount_height: float = 1.4  # m above the ground
+    field_of_view: float = 1.2  # rad, horizontal
+    mount_height: float = 1.8  # m above the ground
     mount: float = 0.3  # m ahead of the centre of gravity
-    pitch: float = 0.18  # rad, down
-    span: float = 60.0  # m
+    pitch: float = 0.14  # rad, down
+    span: float = 50.0  # m
     view_range: float = 150.0  # m, nothing is drawn beyond
     history: int = 1
     imperfection: Imperfection = PERFECT

@@ -1,16 +1,19 @@
-"""The one place that sets up numba: threading layer, number of threads, compiler options, kernel cache.
+"""The one place that sets up numba and threads: compiler options, kernel cache, how a launch is spread over cores.
 
-The `workqueue` layer is used because a forked child may run kernels after its parent did. It does not allow
-launches from two Python threads at once, so kernels are launched under `LAUNCH_LOCK`.
+Kernels are compiled without numba's own threading: they release the interpreter lock and take a range of cars, and
+plain Python threads call them on parts of the batch. A launch on one thread then costs nothing extra, two Python
+threads may each drive a world at once, and a forked child starts threads of its own. The `workqueue` layer is named
+for any kernel elsewhere that does use numba's threads, because it survives a fork as well.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +23,61 @@ from paddock.core.errors import InputError
 
 numba.config.THREADING_LAYER = "workqueue"
 
+LEAST_SHARE = 64  # cars for which a second thread is worth waking
 STALE_SECONDS = 7 * 24 * 3600.0
-LAUNCH_LOCK = threading.RLock()
 _FOLDER = Path(__file__).parent
+
+
+class _Threads:
+    """The pool of this process; forgotten by a forked child, whose threads would not exist."""
+
+    def __init__(self) -> None:
+        self.count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self.available = self.count
+        self.pool: ThreadPoolExecutor | None = None
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.forget)
+
+    def forget(self) -> None:
+        self.pool = None
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        if self.pool is None:
+            self.pool = ThreadPoolExecutor(max(self.available - 1, 1), thread_name_prefix="paddock-world")
+        return self.pool.submit(function, *arguments)
+
+
+_threads = _Threads()
+
+
+def set_threads(count: int) -> None:
+    """Spread every launch from now on over up to `count` threads. Results do not depend on it."""
+    if not 1 <= count <= _threads.available:
+        raise InputError(f"{count} threads asked for; this process can use 1 to {_threads.available}.")
+    _threads.count = count
+
+
+def get_threads() -> int:
+    """Over how many threads a launch is spread at most."""
+    return _threads.count
+
+
+def launch(function: Callable[..., Any], count: int, multiple: int, *arguments: Any) -> None:
+    """Call `function(first, last, *arguments)` on parts of `count` cars that begin at multiples of `multiple`."""
+    parts = max(1, min(_threads.count, count // LEAST_SHARE))
+    blocks = -(-count // multiple)
+    bounds = [min(blocks * part // parts * multiple, count) for part in range(parts + 1)]
+    waiting = [
+        _threads.submit(function, first, last, *arguments) for first, last in zip(bounds[1:-1], bounds[2:], strict=True)
+    ]
+    function(bounds[0], bounds[1], *arguments)
+    for future in waiting:
+        future.result()
 
 
 def _sources_digest() -> str:
     digest = hashlib.sha256(numba.__version__.encode())
-    for path in [_FOLDER / "car.py", _FOLDER / "threads.py", *sorted(_FOLDER.glob("kernels*.py"))]:
+    for path in [_FOLDER / "car.py", _FOLDER / "layout.py", *sorted(_FOLDER.glob("kernels*.py"))]:
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 
@@ -54,35 +104,33 @@ _CACHE = _cache_folder()
 
 
 def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Decorator: `numba.njit` with the options all kernels share. IEEE arithmetic, so results never depend on
-    how the compiler groups cars."""
+    """Decorator: `numba.njit` with the options all kernels share, cached on disk.
+
+    IEEE arithmetic, never fast maths, so that results do not depend on how the compiler groups cars.
+    """
 
     def compile_lazily(function: Callable[..., Any]) -> Any:
-        cached = options.pop("cache", True)
         before = numba.config.CACHE_DIR
         if _CACHE is not None:
             numba.config.CACHE_DIR = str(_CACHE)
         try:
-            return numba.njit(error_model="numpy", cache=cached, **options)(function)
+            return numba.njit(error_model="numpy", cache=True, nogil=True, **options)(function)
         finally:
             numba.config.CACHE_DIR = before
 
     return compile_lazily
 
 
+# Functions inside a kernel do not count references to the arrays they are handed: they outlive the call, and the
+# atomic counting of twenty arrays at every call would cost more than the physics.
+_INNER = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False}
+
+
+def part(function: Callable[..., Any]) -> Any:
+    """Decorator for a function that only other kernels call: compiled into them; it cannot allocate arrays."""
+    return numba.njit(**_INNER)(function)
+
+
 def inline(function: Callable[..., Any]) -> Any:
     """Decorator for the small functions a kernel is made of: always inlined, so that loops over them vectorise."""
-    return kernel(forceinline=True, cache=False)(function)
-
-
-def set_threads(count: int) -> None:
-    """Use `count` threads for every kernel from now on. Results do not depend on it."""
-    available = numba.config.NUMBA_NUM_THREADS
-    if not 1 <= count <= available:
-        raise InputError(f"{count} threads asked for; this process can use 1 to {available}.")
-    numba.set_num_threads(count)
-
-
-def get_threads() -> int:
-    """How many threads kernels use."""
-    return int(numba.get_num_threads())
+    return numba.njit(forceinline=True, **_INNER)(function)

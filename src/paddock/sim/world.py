@@ -10,7 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from paddock.core.errors import InputError
 from paddock.sim import layout
+from paddock.sim.camera import build_backdrop, build_lens, build_palette
 from paddock.sim.car import PARAMETER_COUNT, CarParameters, load_car
+from paddock.sim.kernels_camera import photograph
 from paddock.sim.kernels_step import advance
 from paddock.sim.settings import TELEMETRY, WorldSettings
 from paddock.sim.tables import (
@@ -21,7 +23,7 @@ from paddock.sim.tables import (
     build_track_tables,
     empty_readings,
 )
-from paddock.sim.threads import LAUNCH_LOCK
+from paddock.sim.threads import launch
 from paddock.sim.track import Track
 
 Doubles = NDArray[np.float64]
@@ -53,7 +55,8 @@ class World:
     `ghost`, to be set by you: neither touches nor is seen by rays.
     `lap_times` float64 [N, lap_history] and `lap_kinds` int8, a ring where lap k lies at k % lap_history;
     `sector_times`, `last_sector_times` float64 [N, sectors] s, NaN where not driven.
-    Sensors, newest reading first: `rays` [N, history, R] m; `course` [N, history, K, C]; `telemetry` [N, history, 10].
+    Sensors, newest reading first: `rays` [N, history, R] m; `course` [N, history, K, C]; `telemetry` [N, history, 10];
+    `camera` uint8 [N, history, height, width, channels].
     `parameters` float32 [N, P] may be written to at any time.
     """
 
@@ -236,7 +239,9 @@ class World:
         self.lap_kinds = np.zeros((cars, settings.lap_history), np.int8)
         self._sector_times = np.full((cars, 2, settings.sectors), np.nan)
         self.sector_times, self.last_sector_times = self._sector_times[:, 0], self._sector_times[:, 1]
-        rays, course, telemetry = settings.rays, settings.course, settings.telemetry
+        rays, course = settings.rays, settings.course
+        telemetry, camera = settings.telemetry, settings.camera
+        self._camera_readings = empty_readings(None, cars, 0, np.uint8)
         self._ray_readings = empty_readings(rays, cars, rays.ray_count if rays else 0)
         self._course_readings = empty_readings(course, cars, course.count * course.channels if course else 0)
         self._telemetry_readings = empty_readings(telemetry, cars, len(TELEMETRY))
@@ -245,6 +250,13 @@ class World:
         if course:
             shape = (cars, course.history, course.count, course.channels)
             self.course = self._course_readings[:, course.imperfection.latency :].reshape(shape)
+        if camera:
+            size = camera.height * camera.width * camera.channels
+            self._camera_readings = empty_readings(camera, cars, size, np.uint8)
+            shape = (cars, camera.history, camera.height, camera.width, camera.channels)
+            self.camera = self._camera_readings[:, camera.imperfection.latency :].reshape(shape)
+            self._lens, self._palette = build_lens(camera), build_palette(camera)
+            self._backdrop = build_backdrop(camera)
         if telemetry:
             self.telemetry = self._telemetry_readings[:, telemetry.imperfection.latency :]
 
@@ -288,16 +300,26 @@ class World:
             "ray_readings": self._ray_readings,
             "course_readings": self._course_readings,
             "telemetry_readings": self._telemetry_readings,
+            "camera_readings": self._camera_readings,
         }
 
     def _advance(self) -> None:
         tables = self.tables
-        with LAUNCH_LOCK:
-            advance(
-                self._modes, self._action, self._starts, self._options, self._numbers, self._ray_directions,
-                self._random_fields, self._random_bounds, self._base_parameters, self.parameters,
-                self._doubles, self._singles, self._integers, self._flags, self._queue,
-                tables.tracks, tables.road, tables.ribbon, tables.node_of_point, tables.obstacles,
-                self.lap_times, self.lap_kinds, self._sector_times,
-                self._ray_readings, self._course_readings, self._telemetry_readings,
+        block = layout.LANES // self.settings.group_size * self.settings.group_size
+        launch(
+            advance, self.num_cars, block,
+            self._modes, self._action, self._starts, self._options, self._numbers, self._ray_directions,
+            self._random_fields, self._random_bounds, self._base_parameters, self.parameters,
+            self._doubles, self._singles, self._integers, self._flags, self._queue,
+            tables.tracks, tables.road, tables.ribbon, tables.node_of_point, tables.obstacles,
+            self.lap_times, self.lap_kinds, self._sector_times,
+            self._ray_readings, self._course_readings, self._telemetry_readings,
+        )  # fmt: skip
+        if self.settings.camera:
+            flaws = self.settings.camera.imperfection
+            launch(
+                photograph, self.num_cars, 1,
+                self._modes, self._options, self._lens, self._palette, self._backdrop, flaws.noise, flaws.dropout,
+                self.parameters, self._doubles, self._singles, self._integers,
+                tables.tracks, tables.road, tables.ribbon, tables.obstacles, self._camera_readings,
             )  # fmt: skip
