@@ -284,6 +284,16 @@ def test_ends_terminate_and_the_time_limit_truncates():
     assert not truncated.any()
 
 
+@pytest.mark.parametrize("limit", [5, None])
+def test_the_time_limit_of_one_car_is_gymnasiums(limit):
+    env = gymnasium.make(ID, track="oval", max_episode_steps=limit, reward={"ends": {"no_progress_steps": None}})
+    env.reset(seed=0)
+    steps = 1
+    while not env.step(np.zeros(2, np.float32))[3]:
+        steps += 1
+    assert steps == (limit or 2_000)
+
+
 def test_a_crash_terminates():
     env = RacingVectorEnv(2, track="oval", edge="crash", reward="time_optimal")
     env.reset(seed=0)

@@ -10,4 +10,5 @@ if "paddock/Racing-v0" not in gymnasium.registry:
         "paddock/Racing-v0",
         entry_point="paddock.environments.racing:RacingEnv",
         vector_entry_point="paddock.environments.racing:RacingVectorEnv",
+        max_episode_steps=2_000,
     )

@@ -276,12 +276,12 @@ STATE = ("command", "previous_command", "last_actions", "episode_return", "episo
 
 
 class RacingEnv(gymnasium.Env):
-    """One car. Options are those of `RacingConfig`, by keyword."""
+    """One car. Options are those of `RacingConfig`, by keyword; the time limit is `gymnasium.make`'s own."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012 - Gymnasium's own convention
 
     def __init__(self, render_mode: str | None = None, **options: Any) -> None:
-        self.vector = RacingVectorEnv(1, render_mode, **options)
+        self.vector = RacingVectorEnv(1, render_mode, **{"max_episode_steps": None, **options})
         self.render_mode = render_mode
         self.metadata = {**self.metadata, "render_fps": self.vector.config.control_rate}
         self.observation_space = self.vector.single_observation_space
