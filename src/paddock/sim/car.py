@@ -150,41 +150,51 @@ class CarParameters:
         """Largest steady lateral acceleration [m/s2] at `speed`.
 
         In a steady turn the axles share the lateral force as they share the weight, so the axle that runs out of
-        grip first sets the limit. A kinematic car is bound by its turn rate instead.
+        grip first sets the limit. The nose points inwards by the rear tyres' slip, so a part of the centripetal
+        acceleration lies along the car and shifts load from the front axle to the rear one. A kinematic car is
+        bound by its turn rate instead.
         """
         if self.kinematic and self.turn_rate > 0:
             return self.turn_rate * np.asarray(speed)
-        front, rear = self.axle_grips(speed)
         front_share, rear_share = self.rear_length / self.wheelbase, self.front_length / self.wheelbase
-        return np.minimum(front / front_share, rear / rear_share) / self.mass
+        inwards = np.sin(self.peak_slip())
+        limit: Any = ZERO * np.asarray(speed)
+        for _ in range(8):
+            front, rear = self.axle_grips(speed, limit * inwards)
+            limit = np.minimum(front / front_share, rear / rear_share) / self.mass
+        return limit
+
+    def peak_slip(self) -> float:
+        """Slip angle [rad] at which the rear tyres give their largest lateral force."""
+        if self.tyre_c <= 0:
+            return 1.0 / self.rear_stiffness if self.rear_stiffness > 0 else 0.0
+        slip = np.linspace(0.0, 0.6, 2401)
+        x = self.tyre_b * slip
+        curve = np.sin(self.tyre_c * np.arctan(x - self.tyre_e * (x - np.arctan(x))))
+        return float(slip[np.argmax(curve)])
 
     def drive_limit(self, speed: Any) -> Any:
         """Largest forward force [N] at `speed` in a straight line: the engine's, or what the driven tyres hold."""
-        engine = engine_force(speed, self.drive_force, self.power, self.top_speed)
-        return np.minimum(engine, self._tyre_limit(speed, forward=True))
+        return self._held_by_tyres(engine_force(speed, self.drive_force, self.power, self.top_speed), speed, 1.0)
 
     def brake_limit(self, speed: Any) -> Any:
         """Largest braking force [N] at `speed` in a straight line, without drag: the brakes', or the tyres'."""
-        return np.minimum(self.brake_force + ZERO * np.asarray(speed), self._tyre_limit(speed, forward=False))
+        return self._held_by_tyres(self.brake_force + ZERO * np.asarray(speed), speed, -1.0)
 
     def curvature_limit(self) -> float:
         """Tightest turn [1/m] the steering allows."""
         return float(np.tan(self.steer_limit)) / self.wheelbase
 
-    def _tyre_limit(self, speed: Any, *, forward: bool) -> Any:
-        force: Any = ZERO * np.asarray(speed)
-        drag = self.drag_force(speed)
-        for _ in range(6):  # load transfer and force depend on each other; the loop contracts by mu * h / L
-            acceleration = (force - drag) / self.mass if forward else -(force + drag) / self.mass
-            front, rear = self.axle_grips(speed, acceleration)
-            if not forward or self.drive_front < 0:
-                loads = self.axle_loads(speed, acceleration)
-                share = loads[0] / (loads[0] + loads[1])
-            else:
-                share = self.drive_front + ZERO * np.asarray(speed)
-            front_bound = front / np.maximum(share, 1e-6)
-            rear_bound = rear / np.maximum(1.0 - share, 1e-6)
-            force = self.traction_limit * np.minimum(front_bound, rear_bound)
+    def _held_by_tyres(self, demand: Any, speed: Any, sign: float) -> Any:
+        """The part of `demand` [N] the axles transmit, `sign` 1 for drive and -1 for brakes."""
+        force, drag = demand, self.drag_force(speed)
+        for _ in range(8):  # load transfer and force depend on each other; the loop contracts by mu * h / L
+            acceleration = (sign * force - drag) / self.mass
+            front, rear = self.axle_loads(speed, acceleration)
+            front_grip, rear_grip = self.axle_grips(speed, acceleration)
+            share = front / (front + rear) if sign < 0 or self.drive_front < 0 else self.drive_front
+            front_force = np.minimum(demand * share, self.traction_limit * front_grip)
+            force = front_force + np.minimum(demand * (1.0 - share), self.traction_limit * rear_grip)
         return force
 
 

@@ -329,8 +329,8 @@ def photograph(
         )  # fmt: skip
         if lens[LENS_ABOVE] > 0.0:
             draw_body(
-                0.0, 0.0, 0.0, parameters[n, LENGTH], parameters[n, WIDTH], lens, palette[OWN_CAR], palette[OWN_CAR], image,
-                points, clipped, screen,
+                0.0, 0.0, 0.0, parameters[n, LENGTH], parameters[n, WIDTH], lens,
+                palette[OWN_CAR], palette[OWN_CAR], image, points, clipped, screen,
             )  # fmt: skip
         if noise > 0.0:
             disturb_picture(image, noise, seed, n, episode, step)

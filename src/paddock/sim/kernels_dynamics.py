@@ -109,7 +109,7 @@ def pedal_force(
     fade = clip((reverse_speed + vx) / (reverse_speed * REVERSE_BAND), -ONE, ONE)
     holding = min(-throttle * brake, stopping)
     backwards = throttle * reverse * fade if fade > ZERO else -throttle * brake * -fade
-    backwards = backwards if reverse > ZERO else holding if vx < ZERO else ZERO
+    backwards = backwards if reverse > ZERO else holding if vx < ZERO else -holding
     slowing = -holding if vx > STANDING else backwards
     force = forwards if throttle >= ZERO else slowing
     drives = (throttle >= ZERO and vx > -STANDING) or (throttle < ZERO and vx <= STANDING)

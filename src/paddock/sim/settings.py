@@ -148,9 +148,9 @@ class CameraSettings:
     view: str = "bonnet"
     colour: bool = True
     field_of_view: float = 1.2  # rad, horizontal
-    mount_height: float = 1.8  # m above the ground
+    mount_height: float = 2.2  # m above the ground
     mount: float = 0.3  # m ahead of the centre of gravity
-    pitch: float = 0.14  # rad, down
+    pitch: float = 0.22  # rad, down
     span: float = 50.0  # m
     view_range: float = 150.0  # m, nothing is drawn beyond
     history: int = 1
