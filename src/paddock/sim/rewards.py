@@ -170,7 +170,7 @@ class RewardSet:
         self.num_cars = num_cars
         self._terms = tuple(terms)
         self._reads_reference = [index for index, name in enumerate(names) if name in NEEDS_REFERENCE]
-        self._weights = np.array([term.weight for term in terms], dtype=np.float32)
+        self._weights = np.array([term.weight for term in terms], dtype=np.float64)
         self._potential = np.zeros((len(terms), num_cars), dtype=np.float32)
         self._potential_known = np.zeros((len(terms), num_cars), dtype=np.bool_)
         self._travelled = np.zeros(num_cars, dtype=np.float64)  # m, net, since the episode began
@@ -253,7 +253,7 @@ class RewardSet:
         """
         parts = np.zeros((len(self._terms), self.num_cars), dtype=np.float32)
         for index in np.flatnonzero(self._weights).tolist():
-            term, weight = self._terms[index], self._weights[index]
+            term, weight = self._terms[index], np.float32(self._weights[index])
             if term.function is not None:
                 value = term.function(inputs, **term.options)
             elif term.name in TERMS:
