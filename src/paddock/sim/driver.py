@@ -17,6 +17,7 @@ from paddock.sim.speed_profile import SLIDING, grip_envelope, slip_angle
 from paddock.sim.track import Array, wrap_angle
 
 LEAST_STEPS = 3.0  # control steps that the lookahead spans at least
+SPEED_LEAD = 0.05  # s of a full-size car by which the pedals are early
 SLOWEST = 1.0  # m/s of a full-size car, below which slip and yaw rate mean little
 
 
@@ -24,17 +25,17 @@ SLOWEST = 1.0  # m/s of a full-size car, below which slip and yaw rate mean litt
 class DriverSettings:
     """The driver's habits. Times are those of a full-size car and shrink with the square root of the car's length."""
 
-    grip: float = 0.96  # share of the car's grip that its speeds are planned for
-    brake: float = 0.92  # share of the braking those speeds count on in a straight line
+    grip: float = 0.97  # share of the car's grip that its speeds are planned for
+    brake: float = 0.9  # share of the braking those speeds count on in a straight line
     trail: float = 0.25  # less of it in a turn at the limit: a car that brakes and turns is lively
     power: float = 0.15  # less of the acceleration, likewise
     inset: float = 0.15  # car widths further from the edge than the reference
     lookahead: float = 0.3  # s
     reach: float = 1.0  # car lengths, added to the lookahead
-    slide: float = 0.4  # share by which the slip may pass that of sliding until the pedals are let go
+    slide: float = 0.2  # share by which the slip may pass that of sliding until the pedals are let go
     speed_gain: float = 2.0  # 1/s
-    yaw_gain: float = 0.25  # s, steer per error of the yaw rate
-    feel: float = 0.5  # share of the pedals' effect on the slip that the steering foresees
+    yaw_gain: float = 0.2  # s, steer per error of the yaw rate
+    feel: float = 0.7  # share of the pedals' effect on the slip that the steering foresees
     lead: float = 0.05  # s by which the line's curvature is steered early
     relax: float = 0.5  # of the time the tyres need to build up force, added to the lead
     steer_time: float = 0.05  # s in which the wheels shall get where they are wanted, however slow they are
@@ -57,8 +58,21 @@ class CarState(Protocol):
 
 
 @dataclass(frozen=True)
+class _LinePoint:
+    """The planned line at N places, each [N]: m, rad's cosine and sine, 1/m, m/s, m/s2."""
+
+    x: Array
+    y: Array
+    cosine: Array
+    sine: Array
+    curvature: Array
+    speed: Array
+    acceleration: Array
+
+
+@dataclass(frozen=True)
 class _View:
-    """The state of the N cars at hand, float64 [N], and where they are along the line (`place`, m)."""
+    """The state of the N cars at hand, float64 [N], where they are along the line (`place`, m) and what is there."""
 
     x: Array
     y: Array
@@ -70,6 +84,7 @@ class _View:
     steer: Array
     speed: Array
     place: Array
+    beside: _LinePoint
 
 
 class ClassicalDriver:
@@ -90,7 +105,7 @@ class ClassicalDriver:
         self.pace = float(np.sqrt(self.car.length / FULL_SIZE))
         self.line = self._plan(reference)
         self.distance = np.concatenate([[0.0], np.cumsum(self.line.steps)])
-        self.acceleration = (np.roll(self.line.speed, -1) ** 2 - self.line.speed**2) / (2.0 * self.line.steps)
+        self._columns = self._closed_columns()
 
     def act(self, state: CarState, cars: NDArray[np.intp] | slice = slice(None)) -> NDArray[np.float32]:
         """[N, 2] (steer, throttle) for the cars of `state`, or for those of them that `cars` selects."""
@@ -117,23 +132,34 @@ class ClassicalDriver:
     def _look(self, state: CarState, cars: NDArray[np.intp] | slice) -> _View:
         names = ("x", "y", "s", "heading", "vx", "vy", "yaw_rate", "steer")
         seen = {name: np.asarray(getattr(state, name), dtype=np.float64)[cars] for name in names}
-        points = len(self.line.speed)
+        points = len(self.line.steps)
         place = np.interp(seen["s"] / self.line.track.length * points, np.arange(points + 1), self.distance)
         speed = np.maximum(np.hypot(seen["vx"], seen["vy"]), SLOWEST * self.pace)
-        return _View(**seen, speed=speed, place=place)
+        return _View(**seen, speed=speed, place=place, beside=self._at(place))
 
-    def _at(self, values: Array, distance: Array) -> Array:
-        """[N] `values` [M] of the line, at distances along it that may run past the finish."""
-        return np.interp(np.mod(distance, self.distance[-1]), self.distance, np.append(values, values[0]))
+    def _closed_columns(self) -> Array:
+        """[M + 1, 7] the line as x, y, cosine and sine of its heading, curvature, speed, acceleration."""
+        line = self.line
+        acceleration = (np.roll(line.speed, -1) ** 2 - line.speed**2) / (2.0 * line.steps)
+        cosine, sine = np.cos(line.heading), np.sin(line.heading)
+        columns = np.stack([line.x, line.y, cosine, sine, line.curvature, line.speed, acceleration], axis=1)
+        return np.vstack([columns, columns[:1]])
+
+    def _at(self, distance: Array) -> _LinePoint:
+        """The line at distances [N] m along it, which may run past the finish."""
+        distance = np.mod(distance, self.distance[-1])
+        index = np.minimum(np.searchsorted(self.distance, distance, side="right"), len(self.line.steps)) - 1
+        share = ((distance - self.distance[index]) / self.line.steps[index])[:, None]
+        return _LinePoint(*(self._columns[index] * (1.0 - share) + self._columns[index + 1] * share).T)
 
     def _throttle(self, view: _View) -> tuple[Array, Array]:
         """The pedal in [-1, 1], and the longitudinal force (N) it asks for."""
-        car, line = self.car, self.line
-        ahead = view.place + 0.05 * self.pace * view.speed
-        away = np.hypot(self._at(line.x, view.place) - view.x, self._at(line.y, view.place) - view.y)
+        car = self.car
+        ahead = self._at(view.place + SPEED_LEAD * self.pace * view.speed)
+        away = np.hypot(view.beside.x - view.x, view.beside.y - view.y)
         # Far from the line its speed is no promise: slow down in proportion.
-        target = self._at(self.line.speed, ahead) * np.clip(1.5 - away / (2.0 * car.width), 0.5, 1.0)
-        wanted = self._at(self.acceleration, ahead) + self.settings.speed_gain / self.pace * (target - view.vx)
+        target = ahead.speed * np.clip(1.5 - away / (2.0 * car.width), 0.5, 1.0)
+        wanted = ahead.acceleration + self.settings.speed_gain / self.pace * (target - view.vx)
         force = car.mass * wanted + car.drag_force(view.vx)
         drive = engine_force(np.maximum(view.vx, 0.0), car.drive_force, car.power, car.top_speed)
         force = np.clip(force, -car.brake_force, drive) * self._calm(view)
@@ -151,7 +177,7 @@ class ClassicalDriver:
 
     def _steer(self, view: _View, force: Array) -> Array:
         car, settings = self.car, self.settings
-        bend = self._at(self.line.curvature, view.place)
+        bend = view.beside.curvature
         front_slip, rear_slip = self._slip_angles(view.speed, bend, settings.feel * force)
         # The nose of a car in a bend points off its course by the slip of its rear axle.
         nose_off = rear_slip - car.rear_length * bend
@@ -171,16 +197,14 @@ class ClassicalDriver:
         The arc to the point of pursuit cuts every corner a little, even from a place on the line; what it would ask
         for there is taken off again and the line's own curvature put in its place.
         """
-        line = self.line
+        beside = view.beside
         lookahead = max(self.settings.lookahead * self.pace, LEAST_STEPS * self.time_step)
         reach = self.settings.reach * self.car.length + lookahead * view.speed
-        target = self._at(line.x, view.place + reach), self._at(line.y, view.place + reach)
-        on_line = self._at(line.x, view.place), self._at(line.y, view.place)
-        along = np.arctan2(self._at(np.sin(line.heading), view.place), self._at(np.cos(line.heading), view.place))
-        arc = self._arc((view.x, view.y), view.heading - nose_off, target)
-        arc_on_line = self._arc(on_line, along, target)
+        target = self._at(view.place + reach)
+        arc = self._arc(view.x, view.y, view.heading - nose_off, target)
+        arc_on_line = self._arc(beside.x, beside.y, np.arctan2(beside.sine, beside.cosine), target)
         early = self.settings.lead * self.pace + self.settings.relax * self._response(view.speed)
-        return arc - arc_on_line + self._at(line.curvature, view.place + early * view.speed)
+        return arc - arc_on_line + self._at(view.place + early * view.speed).curvature
 
     def _response(self, speed: Array) -> Array:
         """[N] s in which a car's side force builds up, by the stiffness of its tyres."""
@@ -188,9 +212,9 @@ class ClassicalDriver:
         stiffness = car.tyre_b * car.tyre_c if car.tyre_c else car.front_stiffness
         return speed / (GRAVITY * stiffness) if stiffness else np.zeros_like(speed)
 
-    def _arc(self, start: tuple[Array, Array], course: Array, target: tuple[Array, Array]) -> Array:
-        """[N] 1/m, of the circle that leaves `start` in the direction `course` (rad) and meets `target` (x, y)."""
-        across, up = target[0] - start[0], target[1] - start[1]
+    def _arc(self, x: Array, y: Array, course: Array, target: _LinePoint) -> Array:
+        """[N] 1/m, of the circle that leaves (x, y) in the direction `course` (rad) and meets the target."""
+        across, up = target.x - x, target.y - y
         bearing = wrap_angle(np.arctan2(up, across) - course)
         chord = np.maximum(np.hypot(across, up), 0.5 * self.car.length)
         return 2.0 * np.sin(np.clip(bearing, -1.5, 1.5)) / chord

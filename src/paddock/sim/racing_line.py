@@ -10,8 +10,8 @@ from scipy.ndimage import minimum_filter1d
 
 from paddock.sim.track import Array, Track
 
-GRID = 2.0  # track points to a grid point of the programme
-LINEARISATIONS = 5  # from the centreline; three are enough from a neighbouring line
+GRID = 3.0  # track points to a grid point of the programme
+LINEARISATIONS = 4  # from the centreline; half as many from a neighbouring line
 TRUST = 0.5  # share of the road's width that one linearisation may move the line
 SETTLED = 2e-3  # share of the road's width: a smaller move ends the iteration
 
@@ -26,7 +26,7 @@ def racing_line(track: Track, margin: float, shortness: float = 0.0, start: Arra
     s = np.arange(count) * (track.length / count)
 
     def on_grid(values: Array) -> Array:
-        return _around(track.s, values, track.length)(s)
+        return around(track.s, values, track.length)(s)
 
     centre = on_grid(np.stack([track.x, track.y], axis=1))
     normal = on_grid(track.normal)
@@ -38,7 +38,7 @@ def racing_line(track: Track, margin: float, shortness: float = 0.0, start: Arra
     offset = np.clip(np.zeros(count) if start is None else on_grid(start), lower, upper)
     width = float(np.mean(upper - lower)) + margin
     length_weight = shortness * (2.0 * np.pi / track.length) ** 2
-    for _ in range(LINEARISATIONS if start is None else 3):
+    for _ in range(LINEARISATIONS if start is None else LINEARISATIONS // 2):
         residuals, jacobian = _residuals(centre, normal, offset, length_weight)
         reach = TRUST * width
         step = _solve(
@@ -50,11 +50,28 @@ def racing_line(track: Track, margin: float, shortness: float = 0.0, start: Arra
         offset = np.clip(offset + step, lower, upper)
         if np.abs(step).max() < SETTLED * width:
             break
-    return _around(s, offset, track.length)(track.s)
+    return beside_track(track, centre + normal * offset[:, None])
 
 
-def _around(s: Array, values: Array, length: float) -> CubicSpline:
-    """values: [P, ...] at `s`, as a smooth function around the loop."""
+def beside_track(track: Track, points: Array) -> Array:
+    """[M] m: where the smooth curve through `points` [G, 2], evenly placed along the lap, passes each track point.
+
+    The curve is smooth even where the centreline is not, so its offsets follow every kink of the centreline.
+    """
+    s = np.arange(len(points)) * (track.length / len(points))
+    curve = around(s, points, track.length)
+    tangent = np.stack([np.cos(track.heading), np.sin(track.heading)], axis=1)
+    centre = np.stack([track.x, track.y], axis=1)
+    place = track.s.copy()
+    for _ in range(4):  # Newton's method for the place where the curve meets the normal
+        ahead = np.sum((curve(place) - centre) * tangent, axis=1)
+        rate = np.sum(curve(place, 1) * tangent, axis=1)
+        place -= np.clip(ahead / np.maximum(rate, 0.2), -2.0 * track.spacing, 2.0 * track.spacing)
+    return np.sum((curve(place) - centre) * track.normal, axis=1)
+
+
+def around(s: Array, values: Array, length: float) -> CubicSpline:
+    """values: [P, ...] at `s` m, as a smooth function around a loop of that length."""
     return CubicSpline(np.append(s, length), np.concatenate([values, values[:1]]), bc_type="periodic")
 
 

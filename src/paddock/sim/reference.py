@@ -13,6 +13,7 @@ import numpy as np
 from scipy.ndimage import gaussian_filter1d
 
 from paddock.sim.car import CarParameters, load_car
+from paddock.sim.line_polish import polished_line
 from paddock.sim.racing_line import racing_line
 from paddock.sim.speed_profile import (
     SLIDING,
@@ -26,9 +27,9 @@ from paddock.sim.track import Array, Track, wrap_angle
 from paddock.sim.track_checks import check_fits
 
 MARGIN = 0.07  # of the car's width, between the edge of the road and the nearest corner of a car at its limit
-SHORTNESS = (0.0, 4.0, 16.0, 128.0)  # shares of shortest path that are tried; the quickest line is kept
+SHORTNESS = (0.0, 16.0, 128.0)  # shares of shortest path that are tried; the quickest line is kept
 SECTORS = 3
-PREVIEW = 0.4  # s for a full-size car: whoever follows a centreline looks this far ahead and rounds its kinks off
+PREVIEW = 0.475  # s for a full-size car: whoever follows a centreline looks this far ahead and rounds its kinks off
 FULL_SIZE = 4.7  # m, the length of the car that preview belongs to; others scale as the square root of theirs
 SHARPEST = 1.5  # track points: a car is longer than that and does not feel what is shorter
 CACHE_SIZE = 64
@@ -94,12 +95,12 @@ def line_margin(car: CarParameters) -> float:
 
 
 def _compute(track: Track, car: CarParameters) -> ReferenceLap:
-    envelope = grip_envelope(car)
+    envelope, margin = grip_envelope(car), line_margin(car)
     best: ReferenceLap | None = None
     offset: Array | None = None
     for shortness in SHORTNESS:
-        offset = racing_line(track, line_margin(car), shortness, start=offset)
-        lap = lap_along(track, offset, envelope)
+        offset = racing_line(track, margin, shortness, start=offset)
+        lap = lap_along(track, polished_line(track, offset, margin, envelope), envelope)
         if best is None or lap.lap_time < best.lap_time:
             best = lap
     assert best is not None

@@ -5,13 +5,14 @@ The envelope is built from the force laws of `car.py`, the same that drive the d
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numba
 import numpy as np
 
-from paddock.sim.car import CarParameters, engine_force
+from paddock.sim.car import GRAVITY, CarParameters, engine_force
 from paddock.sim.track import Array
 
 SPEEDS = 96  # rows of the envelope
@@ -45,7 +46,10 @@ def grip_envelope(car: CarParameters) -> GripEnvelope:
     drag = np.asarray(car.drag_force(grid), dtype=np.float64)
     engine = np.asarray(engine_force(grid, car.drive_force, car.power, car.top_speed), dtype=np.float64)
     brakes = np.full_like(engine, car.brake_force)
-    if not car.kinematic:
+    if car.kinematic:
+        # Its turn rate is set directly, but its tyres still have to bend its path.
+        lateral = np.minimum(lateral, car.friction * GRAVITY)
+    else:
         engine = _largest_force(car, grid, demand, drag, engine, forward=True)
         brakes = _largest_force(car, grid, demand, drag, brakes, forward=False)
     return GripEnvelope(speed, lateral, (engine - drag) / car.mass, (brakes + drag) / car.mass)
@@ -106,9 +110,9 @@ def cornering_speed(envelope: GripEnvelope, curvature: Array) -> Array:
 
 def speed_profile(envelope: GripEnvelope, curvature: Array, steps: Array) -> Array:
     """[M] m/s around a closed line. curvature: [M] 1/m; steps: [M] m from each point to the next."""
-    limit = cornering_speed(envelope, curvature)
-    return _forward_backward(
-        limit,
+    speed = cornering_speed(envelope, curvature)
+    _forward_backward(
+        speed,
         np.abs(curvature),
         steps,
         envelope.speed[0],
@@ -117,10 +121,11 @@ def speed_profile(envelope: GripEnvelope, curvature: Array, steps: Array) -> Arr
         envelope.accelerate,
         envelope.brake,
     )
+    return speed
 
 
 @numba.njit(cache=True)
-def _look_up(table: Array, lateral: Array, first_speed: float, speed_step: float, speed: float, demand: float) -> float:
+def look_up(table: Array, lateral: Array, first_speed: float, speed_step: float, speed: float, demand: float) -> float:
     """`table` [V, S] at a speed (m/s) and a lateral acceleration (m/s2), bilinear."""
     row = min(max((speed - first_speed) / speed_step, 0.0), table.shape[0] - 1.001)
     i = int(row)
@@ -136,7 +141,7 @@ def _look_up(table: Array, lateral: Array, first_speed: float, speed_step: float
 
 @numba.njit(cache=True)
 def _forward_backward(
-    limit: Array,
+    speed: Array,
     bend: Array,
     steps: Array,
     first_speed: float,
@@ -144,22 +149,20 @@ def _forward_backward(
     lateral: Array,
     accelerate: Array,
     brake: Array,
-) -> Array:
-    """Twice around the loop in each direction, so that the values at the seam agree."""
-    count = len(limit)
-    speed = limit.copy()
+) -> None:
+    """Lowers `speed`, in place, twice around the loop in each direction, so that the values at the seam agree."""
+    count = len(speed)
     for k in range(2 * count):
         i = (2 * count - 1 - k) % count
         j = (i + 1) % count
-        slowing = _look_up(brake, lateral, first_speed, speed_step, speed[j], speed[j] ** 2 * bend[j])
-        speed[i] = min(speed[i], np.sqrt(speed[j] ** 2 + 2.0 * max(slowing, 0.0) * steps[i]))
+        slowing = look_up(brake, lateral, first_speed, speed_step, speed[j], speed[j] ** 2 * bend[j])
+        speed[i] = min(speed[i], math.sqrt(speed[j] ** 2 + 2.0 * max(slowing, 0.0) * steps[i]))
     for k in range(2 * count):
         i = k % count
         j = (i + 1) % count
-        gaining = _look_up(accelerate, lateral, first_speed, speed_step, speed[i], speed[i] ** 2 * bend[i])
-        reachable = np.sqrt(max(speed[i] ** 2 + 2.0 * gaining * steps[i], first_speed**2))
+        gaining = look_up(accelerate, lateral, first_speed, speed_step, speed[i], speed[i] ** 2 * bend[i])
+        reachable = math.sqrt(max(speed[i] ** 2 + 2.0 * gaining * steps[i], first_speed**2))
         speed[j] = min(speed[j], reachable)
-    return speed
 
 
 def times_along(speed: Array, steps: Array) -> Array:
