@@ -27,3 +27,38 @@ def paddock(tmp_path):
         )
 
     return run
+
+
+@pytest.fixture
+def experiment(tmp_path):
+    """Build a small CartPole run in this process; gives its orchestrator."""
+
+    def make(*overrides: str, name: str = "run", user: Path | None = None):
+        from rich.console import Console
+
+        from paddock.experiments.run import RunFolder, manifest
+        from paddock.orchestration.build import build
+        from paddock.orchestration.launch import Request, resolve
+
+        small = [
+            "environment.num_envs=4",
+            "workflow.rollout_steps=128",
+            "workflow.minibatch_size=64",
+            "workflow.epochs=2",
+            "training.total_steps=512",
+            "evaluation.episodes=2",
+            "logging.every_steps=128",
+            "logging.terminal=false",
+            "logging.tensorboard=false",
+            f"runs_dir={tmp_path}",
+        ]
+        request = Request("ppo_cartpole", name=name, overrides=[*small, *overrides])
+        if user is not None:
+            request = Request(user=user, name=name, overrides=[f"runs_dir={tmp_path}", *overrides])
+        config, _ = resolve(request)
+        values = config.model_dump(mode="json", by_alias=True)
+        run = RunFolder.create(tmp_path, name, values)
+        run.write_manifest(**manifest(values, seed=config.seed))
+        return build(config, run, Console(quiet=True))
+
+    return make

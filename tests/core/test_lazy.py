@@ -30,6 +30,6 @@ def test_a_missing_extra_is_named():
 
 
 def test_importing_the_package_and_its_help_imports_nothing_heavy():
-    heavy = "torch numba gymnasium hydra pydantic scipy tensorboard".split()
+    heavy = ["torch", "numba", "gymnasium", "hydra", "pydantic", "scipy", "tensorboard"]
     code = f"import sys, paddock, paddock.cli.main; print([m for m in {heavy!r} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"

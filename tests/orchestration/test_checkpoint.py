@@ -152,12 +152,12 @@ def replay(capacity=4000):
 
 def test_a_buffer_costs_its_new_data_and_comes_back_whole(tmp_path):
     checkpoints = store(tmp_path, keep_last=3)
-    buffer = filled(replay(), 1500)
+    buffer = filled(replay(), 1537)
     first = save(checkpoints, 1, buffers={"replay": buffer})
-    filled(buffer, 120, start=1500)
+    filled(buffer, 120, start=1537)
     second = save(checkpoints, 2, buffers={"replay": buffer})
     inodes = {file.stat().st_ino for file in (first / "buffers").rglob("*.safetensors")}
-    files = [file for file in (second / "buffers").rglob("rows-*.safetensors")]
+    files = list((second / "buffers").rglob("rows-*.safetensors"))
     written = [file for file in files if file.stat().st_ino not in inodes]
     assert len(files) > 10
     assert len(written) <= 3

@@ -67,7 +67,9 @@ def test_asking_twice_gives_the_same_answer():
 @pytest.mark.parametrize("cut", range(0, 30, 3))
 def test_a_saved_position_goes_on_as_if_nothing_had_happened(cut):
     phases = [
-        phase({"collect": {"steps": 5}}, {"update": {"ratio": 0.7}}, {"evaluate": {"every_steps": 12}}, duration_steps=40),
+        phase(
+            {"collect": {"steps": 5}}, {"update": {"ratio": 0.7}}, {"evaluate": {"every_steps": 12}}, duration_steps=40
+        ),
         phase("learn", {"evaluate": {"every_updates": 3}}, name="q", type="offline", duration_updates=9),
     ]
     whole = walk(PhaseScheduler(phases, {}))

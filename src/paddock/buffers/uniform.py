@@ -120,16 +120,10 @@ class UniformBuffer:
         self._must_fence = self.total > 0
 
     def segments(self) -> list[Segment]:
+        if self.total == 0:
+            return []
         first, last = self.oldest // self.segment_rows, (self.total - 1) // self.segment_rows
-        return [
-            Segment(
-                name=f"rows-{number:09d}",
-                is_sealed=(number + 1) * self.segment_rows <= self.total,
-                read=partial(self._read_segment, number),
-            )
-            for number in range(first, last + 1)
-            if self.total
-        ]
+        return [self._segment(number) for number in range(first, last + 1)]
 
     def load_segment(self, tree: Any) -> None:
         start, stop = tree["start"], tree["start"] + len(tree["arrays"]["reward"])
@@ -145,6 +139,12 @@ class UniformBuffer:
         if ended.any():
             ids[ended] = self._finals.append(tree["final_observation"])
         self._arrays["final"][rows % self.rows] = ids[keep:]
+
+    def _segment(self, number: int) -> Segment:
+        is_sealed = (number + 1) * self.segment_rows <= self.total
+        # An open segment has a name of its own, lest it be taken for the sealed one that it becomes.
+        name = f"rows-{number:09d}" + ("" if is_sealed else "-open")
+        return Segment(name, is_sealed, partial(self._read_segment, number))
 
     def _read_segment(self, number: int) -> dict[str, Any]:
         start = max(number * self.segment_rows, self.oldest)

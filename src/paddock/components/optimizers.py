@@ -73,11 +73,8 @@ class Adam(torch.optim.AdamW):
     def _share_gradients(self) -> None:
         """Let every parameter's gradient be a view of its component's."""
         for name, component in self.components.items():
-            start = 0
-            for parameter in component.parameters():
-                stop = start + parameter.numel()
-                parameter.grad = self._gradients[name][start:stop].view_as(parameter)
-                start = stop
+            for parameter, place in _places(component).items():
+                parameter.grad = self._gradients[name][place].view_as(parameter)
 
     def _first_nonfinite(self, loss: Tensor) -> str:
         if not torch.isfinite(loss):
@@ -91,13 +88,22 @@ class Adam(torch.optim.AdamW):
 
 def _flatten(name: str, component: nn.Module) -> nn.Parameter:
     """All parameters of a component end to end; the component's own become views of it."""
-    parameters = list(component.parameters())
-    if not parameters:
+    places = _places(component)
+    if not places:
         raise InputError(f"component '{name}' has no parameters, so an optimizer has nothing to do for it.")
-    flat = torch.cat([parameter.detach().reshape(-1) for parameter in parameters])
-    start = 0
-    for parameter in parameters:
-        stop = start + parameter.numel()
-        parameter.data = flat[start:stop].view_as(parameter)
-        start = stop
+    first = next(iter(places))
+    flat = torch.zeros(max(place.stop for place in places.values()), dtype=first.dtype, device=first.device)
+    for parameter, place in places.items():
+        flat[place] = parameter.detach().reshape(-1)
+        parameter.data = flat[place].view_as(parameter)
     return nn.Parameter(flat)
+
+
+def _places(component: nn.Module) -> dict[nn.Parameter, slice]:
+    """Where each parameter lies in the flat tensor; each starts at a multiple of 64 bytes, for matrix kernels."""
+    places, start = {}, 0
+    for parameter in component.parameters():
+        places[parameter] = slice(start, start + parameter.numel())
+        alignment = 64 // parameter.element_size()
+        start = -(-places[parameter].stop // alignment) * alignment
+    return places

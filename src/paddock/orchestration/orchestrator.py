@@ -102,14 +102,15 @@ class Orchestrator:
     def _loop(self) -> None:
         entered: PhaseConfig | None = None
         while (action := self.scheduler.next_action()) is not None:
-            if self.scheduler.is_at_cycle_start and self._has_reached_limit():
-                return
+            if self.scheduler.is_at_cycle_start:
+                if self._is_log_due(self.counters.agent_steps):
+                    self._log((entered or action.phase).name)
+                if self._has_reached_limit():
+                    return
             if action.phase is not entered:
                 self._enter_phase(action.phase)
                 entered = action.phase
             self._perform(action)
-            if self._is_log_due(self.counters.agent_steps):
-                self._log(action.phase.name)
             if self._is_checkpoint_due():
                 self._save()
             if self.control.stop_requested_by is not None:

@@ -115,6 +115,7 @@ class PhaseScheduler:
         self._phases = phases
         self._metrics = metrics
         self._index = self._hook = self._steps = self._updates = self._cycles = 0
+        self._has_acted = False
         self._cadences: list[Every | Ratio | None] = []
         self._enter(0)
 
@@ -124,7 +125,8 @@ class PhaseScheduler:
 
     @property
     def is_at_cycle_start(self) -> bool:
-        return self._hook == 0
+        """Whether nothing of the current cycle has been done yet."""
+        return not self._has_acted
 
     def next_action(self) -> Action | None:
         """What to do next, or None when every phase is over. Asking twice gives the same answer."""
@@ -134,6 +136,7 @@ class PhaseScheduler:
             elif self._hook == len(phase.workflow_hooks):
                 self._hook = 0
                 self._cycles += 1
+                self._has_acted = False
             elif self._is_due(self._hook):
                 hook = phase.workflow_hooks[self._hook]
                 return Action(phase, hook.name, hook.steps or 0)
@@ -143,6 +146,7 @@ class PhaseScheduler:
 
     def advance(self, action: Action, *, steps: int = 0, updates: int = 0) -> None:
         """Tell what `action` came to."""
+        self._has_acted = True
         self._steps += steps
         self._updates += updates
         cadence = self._cadences[self._hook]
@@ -169,12 +173,13 @@ class PhaseScheduler:
             "steps": self._steps,
             "updates": self._updates,
             "cycles": self._cycles,
+            "has_acted": self._has_acted,
             "cadences": [cadence.get_state() if cadence else None for cadence in self._cadences],
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
         self._enter(state["index"])
-        self._hook = state["hook"]
+        self._hook, self._has_acted = state["hook"], state["has_acted"]
         self._steps, self._updates, self._cycles = state["steps"], state["updates"], state["cycles"]
         for cadence, saved in zip(self._cadences, state["cadences"], strict=True):
             if cadence is not None:
@@ -183,6 +188,7 @@ class PhaseScheduler:
     def _enter(self, index: int) -> None:
         self._index = index
         self._hook = self._steps = self._updates = self._cycles = 0
+        self._has_acted = False
         phase = self.current_phase()
         self._cadences = [_cadence(hook) for hook in phase.workflow_hooks] if phase else []
 
