@@ -1,0 +1,121 @@
+"""The command line as a person uses it: real processes, read output, exit codes."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from paddock.experiments.run import RunFolder
+
+TINY = ["training.total_steps=1024", "evaluation.episodes=3", "logging.every_steps=512", "logging.tensorboard=false"]
+
+
+def test_a_newcomer_trains_is_told_what_was_learned_and_what_to_type_next(paddock, tmp_path):
+    result = paddock("train", "ppo_cartpole", *TINY)
+    assert result.returncode == 0, result.stderr
+    assert "train  step 512" in result.stdout
+    assert "steps/s" in result.stdout
+    assert "Training finished" in result.stdout
+    assert "Return while learning" in result.stdout
+    (run,) = (tmp_path / "runs").iterdir()
+    assert f"paddock evaluate runs/{run.name} --video" in result.stdout
+
+    judged = paddock("evaluate", run.name, "--episodes", "4", "--video", "--json")
+    assert judged.returncode == 0, judged.stderr
+    values = json.loads(judged.stdout)
+    assert len(values["returns"]) == 4
+    assert values["protocol"] == {"episodes": 4, "seed": 1000, "deterministic": True}
+    assert (tmp_path / values["video"]).stat().st_size > 1000
+
+    table = paddock("evaluate", str(run / "policy" / "latest"), "--stochastic", "--episodes", "2")
+    assert "eval/return" in table.stdout
+    assert "sampled" in table.stdout
+    random = paddock("evaluate", run.name, "controller=random", "--episodes", "2", "--json")
+    assert json.loads(random.stdout)["eval/return"] < 100
+
+
+def test_one_run_a_seed(paddock, tmp_path):
+    result = paddock("train", "ppo_cartpole", "--seed", "3,4", "--name", "mine", *TINY)
+    assert result.returncode == 0, result.stderr
+    runs = [RunFolder(path) for path in sorted((tmp_path / "runs").iterdir())]
+    assert sorted(run.read_manifest()["seed"] for run in runs) == [3, 4]
+    assert all(run.name.startswith("mine-") for run in runs)
+
+
+def test_what_would_be_run_is_shown_with_origins_and_loads_as_yaml(paddock, tmp_path):
+    result = paddock("train", "ppo_cartpole", "--preset", "smoke", "--print-config", "workflow.clip=0.3")
+    assert result.returncode == 0, result.stderr
+    values = yaml.safe_load(result.stdout)
+    assert values["workflow"]["clip"] == 0.3
+    assert values["training"]["total_steps"] == 8192
+    lines = {line.split("#")[0].strip(): line for line in result.stdout.splitlines()}
+    assert lines["clip: 0.3"].endswith("# command line")
+    assert lines["total_steps: 8192"].endswith("# preset/smoke.yaml:4")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_experiments_that_ship_are_listed(paddock):
+    result = paddock("train", "--list")
+    assert "ppo_cartpole" in result.stdout
+    assert "PPO balances a pole" in result.stdout
+    assert "ppo_cartpole" in json.loads(paddock("train", "--list", "--json").stdout)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "ppo_cartpol"], "Did you mean 'ppo_cartpole'?"),
+        (["train"], "say what to train"),
+        (["train", "ppo_cartpole", "workflow.cilp=1", "seed=x"], "has 2 problems"),
+        (["train", "ppo_cartpole", "environment.id=CartPol-v1"], "Did you mean 'CartPole-v1'?"),
+        (["train", "ppo_cartpole", "environment.id=ALE/Pong-v5"], "pip install 'paddock[atari]'"),
+        (["train", "ppo_cartpole", "--seed", "a"], "--seed 'a'"),
+        (["train", "ppo_cartpole", "--preset", "smok"], "Did you mean 'smoke'?"),
+        (["train", "ppo_cartpole", "--name", "../x"], "cannot name a run"),
+        (["train", "ppo_cartpole", "runs_dir=/dev/null/x"], "no run can be written"),
+        (["train", "ppo_cartpole", "ppo_pendulum"], "one experiment at a time"),
+        (["train", "--config", "nowhere.yaml"], "neither a file nor a directory"),
+        (["train", "--resume", "nothing"], "there is no run 'nothing'"),
+        (["evaluate", "nothing"], "there is no run 'nothing'"),
+    ],
+)
+def test_bad_input_gets_one_readable_message_exit_code_2_and_writes_nothing(paddock, tmp_path, arguments, message):
+    result = paddock(*arguments)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not list((tmp_path / "runs").glob("*")) if (tmp_path / "runs").exists() else True
+
+
+def test_an_unknown_verb_is_refused(paddock):
+    assert paddock("trian").returncode == 2
+
+
+def test_on_a_terminal_there_is_a_progress_bar(tmp_path):
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "paddock", "train", "ppo_cartpole", *TINY],
+        cwd=tmp_path,
+        stdout=follower,
+        stderr=follower,
+        env={**os.environ, "COLUMNS": "160", "TERM": "xterm-256color"},
+    )
+    os.close(follower)
+    shown = b""
+    while True:
+        try:
+            chunk = os.read(leader, 4096)
+        except OSError:  # The other side has closed.
+            break
+        if not chunk:
+            break
+        shown += chunk
+    assert process.wait() == 0
+    text = shown.decode()
+    assert "━" in text
+    assert "steps/s" in text
+    assert "Training finished" in text
