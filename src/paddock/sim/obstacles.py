@@ -10,7 +10,7 @@ from paddock.sim.track import Array, Track
 # All as shares of the road's width at the obstacle, so that a scaled track gets scaled obstacles.
 SMALLEST_RADIUS, LARGEST_RADIUS = 0.04, 0.08
 PASSAGE = 0.5  # free road on one side of every obstacle
-ROOM_BETWEEN = 6.0  # along the lap, from one obstacle to the next and to the start line
+ROOM_BETWEEN = 4.0  # along the lap, from one obstacle to the next and to the start line
 TRIES = 50
 
 

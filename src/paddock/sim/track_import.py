@@ -100,11 +100,11 @@ def _parse_numbers(path: Path, number: int, content: str, columns: tuple[str, ..
 
 
 def write_track_csv(track: Track, path: str | Path) -> None:
-    """The track as CSV, to the millimetre, one line a point; reads back as the same road."""
+    """The track as CSV, to the micrometre, one line a point; reads back as the same road."""
     header = f"# {','.join(COLUMNS)}\n" + (f"# {BRIDGE_MARK}\n" if track.bridge else "")
-    header += "".join(f"# {OBSTACLE_MARK} {x:.3f},{y:.3f},{radius:.3f}\n" for x, y, radius in track.obstacles)
+    header += "".join(f"# {OBSTACLE_MARK} {x:.6f},{y:.6f},{radius:.6f}\n" for x, y, radius in track.obstacles)
     values = np.stack([track.x, track.y, track.right_width, track.left_width], axis=1)
-    body = "".join(",".join(f"{value:.3f}" for value in row) + "\n" for row in values)
+    body = "".join(",".join(f"{value:.6f}" for value in row) + "\n" for row in values)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(header + body, encoding="utf-8")
