@@ -157,9 +157,10 @@ class CarParameters:
         if self.kinematic and self.turn_rate > 0:
             return self.turn_rate * np.asarray(speed)
         front_share, rear_share = self.rear_length / self.wheelbase, self.front_length / self.wheelbase
-        inwards = np.sin(self.peak_slip())
-        limit: Any = ZERO * np.asarray(speed)
+        slip, squared = self.peak_slip(), np.maximum(np.asarray(speed, np.float64) ** 2, 1e-6)
+        limit: Any = 0.0 * squared
         for _ in range(8):
+            inwards = np.sin(np.maximum(slip - self.rear_length * limit / squared, 0.0))
             front, rear = self.axle_grips(speed, limit * inwards)
             limit = np.minimum(front / front_share, rear / rear_share) / self.mass
         return limit

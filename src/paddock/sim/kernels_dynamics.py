@@ -76,7 +76,7 @@ SLIP_FLOOR = np.float32(0.5)  # m/s, the least speed in the slip's denominator
 SECANT_FLOOR = np.float32(0.01)  # m/s
 BLEND_WIDTH = np.float32(0.25)  # of the blend speed
 REVERSE_BAND = np.float32(0.1)  # of the top speed backwards, over which the reverse drive fades out
-REVERSE_BLEND = np.float32(2.0)  # driving backwards stays kinematic up to about this many times that speed
+REVERSE_BLEND = np.float32(3.0)  # driving backwards stays kinematic up to about this many times that speed
 ARCADE_TURN_SPEED = np.float32(3.0)  # m/s, below it a directly set turn rate falls to zero with the speed
 TWO = np.float32(2.0)
 
@@ -149,6 +149,7 @@ def substep(lanes: Lanes, h: Any, allow_reverse: Any) -> None:
         turn_cos, turn_sin = small_turn(HALF * h * yaw_rate)
         cos_heading = lanes[LANE_COS + j] * turn_cos - lanes[LANE_SIN + j] * turn_sin
         sin_heading = lanes[LANE_SIN + j] * turn_cos + lanes[LANE_COS + j] * turn_sin
+        start_vx, start_vy = vx, vy
         vx, vy = vx * turn_cos + vy * turn_sin, vy * turn_cos - vx * turn_sin
         speed = math.sqrt(vx * vx + vy * vy)
 
@@ -174,11 +175,11 @@ def substep(lanes: Lanes, h: Any, allow_reverse: Any) -> None:
         rear_fx = clip(pedal * (ONE - front_share), -rear_bound, rear_bound)
 
         # Lateral forces: slip in the frame of the wheel, for any direction of travel; friction ellipse.
-        front_vy = vy + front * yaw_rate
-        rear_vy = vy - rear * yaw_rate
-        wheel_vx = max(abs(vx * cos_steer + front_vy * sin_steer), SLIP_FLOOR)
-        wheel_vy = front_vy * cos_steer - vx * sin_steer
-        rear_vx = max(abs(vx), SLIP_FLOOR)
+        front_vy = start_vy + front * yaw_rate
+        rear_vy = start_vy - rear * yaw_rate
+        wheel_vx = max(abs(start_vx * cos_steer + front_vy * sin_steer), SLIP_FLOOR)
+        wheel_vy = front_vy * cos_steer - start_vx * sin_steer
+        rear_vx = max(abs(start_vx), SLIP_FLOOR)
         b, c, e = lanes[TYRE_B + j], lanes[TYRE_C + j], lanes[TYRE_E + j]
         front_use = front_fx / max(front_grip, TINY)
         rear_use = rear_fx / max(rear_grip, TINY)
@@ -192,22 +193,30 @@ def substep(lanes: Lanes, h: Any, allow_reverse: Any) -> None:
         rolling = min(resistance * GRAVITY, speed / h) / max(speed, TINY)
         slowing = rolling + lanes[DRAG + j] * speed / mass
 
-        # Kick: implicit in sideways speed and yaw rate.
+        # Kick: implicit in sideways speed and yaw rate, over the whole substep; its turn takes `turning` m/s off vy.
         weight = dynamic_weight(vx, speed, lanes[BLEND_SPEED + j], lanes[REVERSE_SPEED + j], lanes[KINEMATIC + j])
         initial = b * c if c > ZERO else lanes[FRONT_STIFFNESS + j]
-        front_k = (abs(front_fy) + front_left * initial / wheel_vx * SECANT_FLOOR) / (abs(wheel_vy) + SECANT_FLOOR)
-        front_k *= cos_steer * cos_steer
+        front_s = (abs(front_fy) + front_left * initial / wheel_vx * SECANT_FLOOR) / (abs(wheel_vy) + SECANT_FLOOR)
         initial = b * c if c > ZERO else lanes[REAR_STIFFNESS + j]
-        rear_k = (abs(rear_fy) + rear_left * initial / rear_vx * SECANT_FLOOR) / (abs(rear_vy) + SECANT_FLOOR)
+        rear_s = (abs(rear_fy) + rear_left * initial / rear_vx * SECANT_FLOOR) / (abs(rear_vy) + SECANT_FLOOR)
+        front_k = front_s * cos_steer * cos_steer
+        a11 = mass / h + front_k + rear_s
+        a12 = front * front_k - rear * rear_s
+        a22 = inertia / h + front * front * front_k + rear * rear * rear_s
+        turning = h * yaw_rate * start_vx
         lateral_front = front_fy * cos_steer + front_fx * sin_steer
-        force_y = lateral_front + rear_fy - slowing * mass * vy
-        moment = front * lateral_front - rear * rear_fy
-        a11 = mass / h + front_k + rear_k
-        a12 = front * front_k - rear * rear_k
-        a22 = inertia / h + front * front * front_k + rear * rear * rear_k
+        force_y = lateral_front + rear_fy - slowing * mass * vy + (front_k + rear_s) * turning
+        moment = front * lateral_front - rear * rear_fy + a12 * turning
         scale = ONE / (a11 * a22 - a12 * a12)
-        dynamic_vy = vy + (a22 * force_y - a12 * moment) * scale
-        dynamic_yaw = yaw_rate + (a11 * moment - a12 * force_y) * scale
+        gain_vy = (a22 * force_y - a12 * moment) * scale - turning
+        gain_yaw = (a11 * moment - a12 * force_y) * scale
+
+        # The forces at the end of the substep, which the grip bounds as well.
+        front_fy = clip(front_fy - front_s * cos_steer * (gain_vy + front * gain_yaw), -front_left, front_left)
+        rear_fy = clip(rear_fy - rear_s * (gain_vy - rear * gain_yaw), -rear_left, rear_left)
+        lateral_front = front_fy * cos_steer + front_fx * sin_steer
+        dynamic_vy = vy + h * ((lateral_front + rear_fy) / mass - slowing * vy)
+        dynamic_yaw = yaw_rate + h * (front * lateral_front - rear * rear_fy) / inertia
 
         force_x = rear_fx + front_fx * cos_steer - weight * front_fy * sin_steer
         new_ax = force_x / mass - slowing * vx
@@ -219,7 +228,8 @@ def substep(lanes: Lanes, h: Any, allow_reverse: Any) -> None:
         turn_rate = lanes[TURN_RATE + j]
         rolling_yaw = new_vx * sin_steer / (cos_steer * (front + rear))
         set_yaw = turn_rate * steer / lanes[STEER_LIMIT + j] * clip(new_vx / ARCADE_TURN_SPEED, -ONE, ONE)
-        wanted_yaw = set_yaw if turn_rate > ZERO else rolling_yaw
+        yaw_bound = friction * GRAVITY / max(abs(new_vx), TINY)
+        wanted_yaw = set_yaw if turn_rate > ZERO else clip(rolling_yaw, -yaw_bound, yaw_bound)
         pull = friction * GRAVITY * h
         yaw_pull = pull * mass * TWO * front * rear / ((front + rear) * inertia)
         kinematic_vy = vy + clip(rear * wanted_yaw - vy, -pull, pull)
