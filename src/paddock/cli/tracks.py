@@ -13,6 +13,8 @@ from rich.table import Table
 
 app = typer.Typer(help="List, draw, generate and import tracks.", no_args_is_help=True)
 
+ROOM_FOR_DESCRIPTIONS = 130  # characters across, from which the list has a column for them
+
 CarOption = Annotated[str, typer.Option(help="The car of the reference lap: arcade, f1tenth, gt or road.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
@@ -29,20 +31,27 @@ def list_tracks(car: CarOption = "gt", as_json: JsonOption = False) -> None:
     if as_json:
         typer.echo(json.dumps([asdict(summary) for summary in summaries], indent=2))
         return
+    console = Console()
+    is_wide = console.width >= ROOM_FOR_DESCRIPTIONS
     table = Table(title=f"Tracks, with the reference lap of the {car}")
-    for heading in ("track", "length", "width", "corners", "difficulty", "reference", ""):
-        table.add_column(heading, justify="right" if heading in ("length", "width", "corners", "reference") else "left")
+    table.add_column("track")
+    for heading in ("length", "width", "corners"):
+        table.add_column(heading, justify="right")
+    table.add_column("difficulty")
+    table.add_column("reference", justify="right")
+    if is_wide:
+        table.add_column("")
     for summary in summaries:
-        table.add_row(
+        cells = [
             summary.name,
             f"{summary.length_m:,.0f} m",
             f"{summary.width_m:.1f} m",
             str(summary.corners),
             summary.difficulty,
             format_lap_time(summary.reference_s),
-            summary.description,
-        )
-    Console().print(table)
+        ]
+        table.add_row(*cells, *([summary.description] if is_wide else []))
+    console.print(table)
 
 
 @app.command("show")

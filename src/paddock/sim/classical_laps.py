@@ -59,12 +59,12 @@ def classical_laps(
     action = np.zeros((count, 2), dtype=np.float32)
     driving = np.ones(count, dtype=bool)
     while driving.any():
-        for index in np.flatnonzero(driving):
+        for index in np.flatnonzero(driving).tolist():
             action[index] = drivers[index].act(world, np.array([index]))[0]
         world.step(action)
         off_track += driving & world.off_track
         wheels_off += driving & (world.wheels_off > 0)
-        for index in np.flatnonzero(driving):
+        for index in np.flatnonzero(driving).tolist():
             offset = np.interp(world.s[index], tracks[index].s, drivers[index].line.offset)
             away[index] = max(away[index], abs(world.lateral[index] - offset))
         finished = driving & world.lap_completed

@@ -27,7 +27,7 @@ BENDS = 512  # entries of the table from curvature to speed
 def polished_line(track: Track, offset: Array, margin: float, envelope: GripEnvelope) -> Array:
     """[M] m: lateral offsets of a line that is no slower than `offset` [M], as far from the edges as `margin` m."""
     count = len(track) // GRID
-    s = np.arange(count) * (track.length / count)
+    s = np.arange(count, dtype=np.float64) * (track.length / count)
 
     def on_grid(values: Array) -> Array:
         return around(track.s, values, track.length)(s)

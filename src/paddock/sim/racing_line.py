@@ -23,7 +23,7 @@ def racing_line(track: Track, margin: float, shortness: float = 0.0, start: Arra
     being that of the circle through three neighbours, linearised around the line of the iteration before.
     """
     count = max(int(len(track) / GRID), 8)
-    s = np.arange(count) * (track.length / count)
+    s = np.arange(count, dtype=np.float64) * (track.length / count)
 
     def on_grid(values: Array) -> Array:
         return around(track.s, values, track.length)(s)
@@ -58,7 +58,7 @@ def beside_track(track: Track, points: Array) -> Array:
 
     The curve is smooth even where the centreline is not, so its offsets follow every kink of the centreline.
     """
-    s = np.arange(len(points)) * (track.length / len(points))
+    s = np.arange(len(points), dtype=np.float64) * (track.length / len(points))
     curve = around(s, points, track.length)
     tangent = np.stack([np.cos(track.heading), np.sin(track.heading)], axis=1)
     centre = np.stack([track.x, track.y], axis=1)

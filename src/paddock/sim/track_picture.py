@@ -16,6 +16,7 @@ WIDTH = 1400  # px
 MARGIN = 56  # px around the road
 HEADER, FOOTER = 104, 76  # px for the title and for the colour bar
 LOWEST, HIGHEST = 420, 900  # px, of the road's part of the picture
+TALL = 1.15  # times higher than wide: such a track is drawn lying
 TOLERANCE = 0.12  # px by which a simplified line may miss
 
 GRASS: Colour = (88, 124, 78)
@@ -38,19 +39,30 @@ SPEED_LEVELS = 28
 
 @dataclass(frozen=True)
 class View:
-    """From metres to pixels."""
+    """From metres to pixels, a quarter turn to the right where that makes a tall track a wide one."""
 
     left: float
     top: float
     zoom: float  # px per m
     x_offset: float
     y_offset: float
+    is_turned: bool
 
     def __call__(self, points: Array) -> Points:
         """[P, 2] m to px, y down."""
-        x = self.x_offset + (points[:, 0] - self.left) * self.zoom
-        y = self.y_offset + (self.top - points[:, 1]) * self.zoom
-        return np.stack([x, y], axis=1)
+        x, y = _turned(points, self.is_turned).T
+        return np.stack(
+            [self.x_offset + (x - self.left) * self.zoom, self.y_offset + (self.top - y) * self.zoom], axis=1
+        )
+
+    def direction(self, vector: Array) -> Array:
+        """[2] a direction in the world as one in the picture."""
+        x, y = _turned(vector[None], self.is_turned)[0]
+        return np.array([x, -y])
+
+
+def _turned(points: Array, is_turned: bool) -> Array:
+    return np.stack([points[:, 1], -points[:, 0]], axis=1) if is_turned else points
 
 
 def track_picture(track: Track, lap: ReferenceLap | None = None, *, car: str = "", subtitle: str = "") -> Canvas:
@@ -75,6 +87,8 @@ def track_picture(track: Track, lap: ReferenceLap | None = None, *, car: str = "
 
 def _fit(track: Track) -> tuple[Canvas, View]:
     points = np.vstack([track.left_edge, track.right_edge])
+    is_turned = bool(np.ptp(points[:, 1]) > TALL * np.ptp(points[:, 0]))
+    points = _turned(points, is_turned)
     low, high = points.min(axis=0), points.max(axis=0)
     span = high - low
     zoom = min((WIDTH - 2 * MARGIN) / span[0], (HIGHEST - 2 * MARGIN) / span[1])
@@ -82,7 +96,7 @@ def _fit(track: Track) -> tuple[Canvas, View]:
     canvas = Canvas(WIDTH, HEADER + height + FOOTER, GRASS)
     x_offset = 0.5 * (WIDTH - span[0] * zoom)
     y_offset = HEADER + 0.5 * (height - span[1] * zoom)
-    return canvas, View(low[0], high[1], zoom, x_offset, y_offset)
+    return canvas, View(low[0], high[1], zoom, x_offset, y_offset, is_turned)
 
 
 def _draw_grass(canvas: Canvas) -> None:
@@ -240,7 +254,7 @@ def _tag(canvas: Canvas, view: View, track: Track, point: int, text: str, colour
     side = -1.0 if track.curvature[point] > 0 else 1.0
     edge = track.left_edge if side > 0 else track.right_edge
     place = view(edge[point : point + 1])[0]
-    direction = np.array([track.normal[point, 0], -track.normal[point, 1]]) * side
+    direction = view.direction(track.normal[point]) * side
     x, y = place + direction * 24.0
     canvas.add(Disc(x, y, 13.0, colour), Text(x, y, text, 14, ink, "middle", is_bold=True))
 
@@ -270,7 +284,7 @@ def _draw_corner_numbers(canvas: Canvas, view: View, track: Track, corners: list
     for number, corner in enumerate(corners, start=1):
         side = np.sign(corner.turn)
         edge = (track.left_edge if side > 0 else track.right_edge)[corner.apex]
-        direction = np.array([track.normal[corner.apex, 0], -track.normal[corner.apex, 1]]) * side
+        direction = view.direction(track.normal[corner.apex]) * side
         x, y = view(edge[None])[0] + direction * 22.0
         canvas.add(Text(x, y, str(number), 17, WHITE, "middle", is_bold=True))
 
