@@ -42,9 +42,8 @@ def test_one_seed_is_one_track_everywhere() -> None:
 @settings(max_examples=25, deadline=None)
 def test_every_seed_is_a_drivable_loop(seed: int, points: int, radius: float, amplitude: float, width: float) -> None:
     track = procedural_track(seed, ProceduralSettings(points, radius, amplitude, width))
-    assert np.abs(track.curvature).max() < 1.0 / (1.2 * width)
+    assert np.abs(track.curvature).max() <= 1.0 / (1.2 * width)
     assert abs(np.sum(track.curvature) * track.spacing) == pytest.approx(2.0 * np.pi, rel=1e-2)
-    assert abs(track.curvature[0]) < 0.03
 
 
 def test_seeds_turn_both_ways() -> None:

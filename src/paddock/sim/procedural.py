@@ -15,6 +15,7 @@ ATTEMPTS = 200
 RELAXATION = 0.98  # of the amplitude after a rejected draw, so that every seed ends in a track
 SAMPLES = 360  # points of the trial loop
 TIGHTEST = 1.4  # smallest radius of a corner, in road widths
+TIGHTEST_BUILT = 1.2  # likewise, of the road as it is built, whose spline swings out a little
 GAP = 0.6  # grass between pieces of road that pass each other, in road widths
 STRAIGHT = 1.0 / 250.0  # 1/m, what counts as straight when the start line is placed
 
@@ -54,11 +55,8 @@ def procedural_track(seed: int, settings: ProceduralSettings | None = None) -> T
     for _ in range(ATTEMPTS):
         points = _draw(generator, settings, amplitude)
         if _is_drivable(points, settings.width):
-            try:
-                track = build_track(_name(seed, settings), points, 0.5 * settings.width, 0.5 * settings.width)
-            except InputError:
-                pass
-            else:
+            track = _build(_name(seed, settings), points, settings.width)
+            if track is not None:
                 return track.with_obstacles(settings.obstacles, seed) if settings.obstacles else track
         amplitude *= RELAXATION
     raise InputError(
@@ -98,6 +96,16 @@ def _name(seed: int, settings: ProceduralSettings) -> str:
         if getattr(settings, field.name) != getattr(standard, field.name)
     ]
     return f"{PROCEDURAL_PREFIX}{seed}{''.join(changed)}"
+
+
+def _build(name: str, points: Array, width: float) -> Track | None:
+    """The track, or nothing when the smooth curve through the points is not drivable after all."""
+    try:
+        track = build_track(name, points, 0.5 * width, 0.5 * width)
+    except InputError:
+        return None
+    is_tight = np.abs(track.curvature).max() > 1.0 / (TIGHTEST_BUILT * width)
+    return None if is_tight else track
 
 
 def _draw(generator: np.random.Generator, settings: ProceduralSettings, amplitude: float) -> Array:

@@ -16,6 +16,7 @@ WIDTH = 1400  # px
 MARGIN = 56  # px around the road
 HEADER, FOOTER = 104, 76  # px for the title and for the colour bar
 LOWEST, HIGHEST = 420, 900  # px, of the road's part of the picture
+ROOM_BESIDE = 0.7  # road widths of grass or sand that are always shown
 TALL = 1.15  # times higher than wide: such a track is drawn lying
 TOLERANCE = 0.12  # px by which a simplified line may miss
 
@@ -89,7 +90,8 @@ def _fit(track: Track) -> tuple[Canvas, View]:
     points = np.vstack([track.left_edge, track.right_edge])
     is_turned = bool(np.ptp(points[:, 1]) > TALL * np.ptp(points[:, 0]))
     points = _turned(points, is_turned)
-    low, high = points.min(axis=0), points.max(axis=0)
+    beside = ROOM_BESIDE * float(np.mean(track.left_width + track.right_width))
+    low, high = points.min(axis=0) - beside, points.max(axis=0) + beside
     span = high - low
     zoom = min((WIDTH - 2 * MARGIN) / span[0], (HIGHEST - 2 * MARGIN) / span[1])
     height = int(max(span[1] * zoom + 2 * MARGIN, LOWEST))
@@ -150,9 +152,10 @@ def _draw_road(canvas: Canvas, view: View, track: Track, corners: list[Corner]) 
     _draw_kerbs(canvas, view, track, corners)
     for points in _pieces(track):
         canvas.add(Polygon(_strip(view, track, points, track.left_width, -track.right_width), ROAD))
+    width = 0.02 * float(np.mean(track.left_width + track.right_width)) * view.zoom
     for edge in (track.left_edge, track.right_edge):
         line = simplified(view(edge), TOLERANCE, is_closed=True)
-        canvas.add(Polyline(line, WHITE, max(0.25 * view.zoom, 1.2), is_closed=True))
+        canvas.add(Polyline(line, WHITE, max(width, 1.2), is_closed=True))
 
 
 def _draw_kerbs(canvas: Canvas, view: View, track: Track, corners: list[Corner]) -> None:

@@ -21,7 +21,7 @@ DEFAULT_TRACK = "meadow"  # what the name "default" stands for
 def user_tracks_folder() -> Path:
     """Where imported tracks live: `$PADDOCK_HOME/tracks`, and `~/.paddock/tracks` when that is not set."""
     home = os.environ.get("PADDOCK_HOME")
-    return (Path(home) if home else Path.home() / ".paddock") / "tracks"
+    return (Path(home).expanduser() if home else Path.home() / ".paddock") / "tracks"
 
 
 def user_track_names() -> list[str]:
