@@ -26,7 +26,7 @@ def circle_track(radius: float = 100.0, half_width: float = 8.0, points: int = 6
 def stadium_track(
     straight: float = 400.0, radius: float = 60.0, half_width: float = 8.0, spacing: float = 1.0
 ) -> Track:
-    """Two straights joined by half circles; the line lies at the start of the first straight, at the origin."""
+    """Two straights joined by half circles; the line lies in the middle of the first straight."""
     length = 2.0 * straight + 2.0 * np.pi * radius
     count = round(length / spacing)
     s = np.arange(count) * length / count
@@ -40,8 +40,11 @@ def stadium_track(
     heading = np.angle(np.exp(1j * (first + second)))
     turning = ((s > straight) & (s < straight + half_turn)) | (s > 2.0 * straight + half_turn)
     width = np.full(count, half_width)
+    curvature = np.where(turning, 1.0 / radius, 0.0)
+    middle = round(0.5 * straight / (length / count))
+    x, y, heading, curvature = (np.roll(values, -middle) for values in (x, y, heading, curvature))
     return Track(
-        name="stadium", x=x, y=y, heading=heading, curvature=np.where(turning, 1.0 / radius, 0.0),
+        name="stadium", x=x, y=y, heading=heading, curvature=curvature,
         left_width=width, right_width=width, length=length,
     )  # fmt: skip
 
@@ -51,10 +54,12 @@ def plane_track(radius: float = 20_000.0) -> Track:
     return circle_track(radius, half_width=0.4 * radius, points=2000)
 
 
-def follow(world: object, track: Track, speed: float, car_wheelbase: float, steer_limit: float) -> np.ndarray:
-    """Actions [N, 2] of a simple driver that keeps to the centreline at about `speed` m/s."""
+def follow(
+    world: object, track: Track, speed: float, car_wheelbase: float, steer_limit: float, offset: float = 0.0
+) -> np.ndarray:
+    """Actions [N, 2] of a simple driver that keeps `offset` m left of the centreline at about `speed` m/s."""
     ahead = (world.point_index + np.round(0.3 * world.vx / track.spacing).astype(int)) % len(track)  # type: ignore[attr-defined]
     wanted = car_wheelbase * track.curvature[ahead]
-    steer = wanted - 0.02 * world.lateral - 0.6 * world.heading_error  # type: ignore[attr-defined]
+    steer = wanted - 0.02 * (world.lateral - offset) - 0.6 * world.heading_error  # type: ignore[attr-defined]
     throttle = np.clip(0.5 * (speed - world.vx), -1.0, 1.0)  # type: ignore[attr-defined]
     return np.stack([np.clip(steer / steer_limit, -1.0, 1.0), throttle], axis=1)

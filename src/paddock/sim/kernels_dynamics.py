@@ -79,6 +79,7 @@ REVERSE_BAND = np.float32(0.1)  # of the top speed backwards, over which the rev
 REVERSE_BLEND = np.float32(3.0)  # driving backwards stays kinematic up to about this many times that speed
 ARCADE_TURN_SPEED = np.float32(3.0)  # m/s, below it a directly set turn rate falls to zero with the speed
 TWO = np.float32(2.0)
+UNBOUNDED = np.float32(1e6)
 
 engine_force = inline(laws.engine_force)
 quadratic_force = inline(laws.quadratic_force)
@@ -224,13 +225,13 @@ def substep(lanes: Lanes, h: Any, allow_reverse: Any) -> None:
         stopped = throttle < ZERO and vx > STANDING and new_vx < ZERO
         new_vx = ZERO if stopped else new_vx
 
-        # Low speed: pulled to rolling without slip, no harder than the tyres can pull.
+        # Low speed: pulled to rolling without slip, no harder than the tyres can pull. A kinematic car never slides.
         turn_rate = lanes[TURN_RATE + j]
         rolling_yaw = new_vx * sin_steer / (cos_steer * (front + rear))
         set_yaw = turn_rate * steer / lanes[STEER_LIMIT + j] * clip(new_vx / ARCADE_TURN_SPEED, -ONE, ONE)
         yaw_bound = friction * GRAVITY / max(abs(new_vx), TINY)
         wanted_yaw = set_yaw if turn_rate > ZERO else clip(rolling_yaw, -yaw_bound, yaw_bound)
-        pull = friction * GRAVITY * h
+        pull = friction * GRAVITY * h if lanes[KINEMATIC + j] == ZERO else UNBOUNDED
         yaw_pull = pull * mass * TWO * front * rear / ((front + rear) * inertia)
         kinematic_vy = vy + clip(rear * wanted_yaw - vy, -pull, pull)
         kinematic_yaw = yaw_rate + clip(wanted_yaw - yaw_rate, -yaw_pull, yaw_pull)
