@@ -55,10 +55,9 @@ def test_lap_times_of_a_circle_match_its_length_over_the_speed() -> None:
 def test_lap_times_do_not_depend_on_the_control_rate() -> None:
     times = []
     for rate, substeps in ((20.0, 5), (50.0, 2), (100.0, 1)):
-        world = World(
-            circle_track(50.0), "arcade", 1,
-            settings=WorldSettings(control_rate=rate, substeps=substeps, start=StartSettings("flying", speed=(12.0, 12.0))),
-        )  # fmt: skip
+        start = StartSettings("flying", speed=(12.0, 12.0))
+        settings = WorldSettings(control_rate=rate, substeps=substeps, start=start)
+        world = World(circle_track(50.0), "arcade", 1, settings=settings)
         steer = ARCADE.steer_limit * 12.0 / 50.0 / ARCADE.turn_rate
         for _ in range(round(60 * rate)):
             world.step([[steer / ARCADE.steer_limit, 0.0]])
