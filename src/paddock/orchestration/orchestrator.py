@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import torch
-
 from paddock.core.cadence import Every
 from paddock.core.errors import InputError, NonFiniteError, PaddockError
 from paddock.core.seeding import get_random_state, set_random_state
@@ -228,7 +226,7 @@ class Orchestrator:
         return {
             "counters": asdict(self.counters),
             "components": {name: part.state_dict() for name, part in context.components.items()},
-            "optimizers": {name: _optimizer_state(part) for name, part in context.optimizers.items()},
+            "optimizers": {name: part.state_dict() for name, part in context.optimizers.items()},
             "collector": context.collector.get_state(),
             "scheduler": self.scheduler.get_state(),
             "workflow": self.workflow.get_state(),
@@ -254,7 +252,7 @@ class Orchestrator:
         for name, part in context.components.items():
             part.load_state_dict(state["components"][name])
         for name, part in context.optimizers.items():
-            part.load_state_dict(_from_optimizer_state(state["optimizers"][name]))
+            part.load_state_dict(state["optimizers"][name])
         for name, buffer in context.buffers.items():
             self.checkpoints.load_buffer(checkpoint, name, buffer)
             if not context.collector.is_exact:
@@ -339,15 +337,3 @@ class Orchestrator:
             yield
         finally:
             self._time[kind] += time.perf_counter() - started
-
-
-def _optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    state = optimizer.state_dict()
-    return {**state, "state": {str(key): value for key, value in state["state"].items()}}
-
-
-def _from_optimizer_state(state: dict[str, Any]) -> dict[str, Any]:
-    groups = [
-        {**group, "betas": tuple(group["betas"])} if "betas" in group else group for group in state["param_groups"]
-    ]
-    return {"state": {int(key): value for key, value in state["state"].items()}, "param_groups": groups}

@@ -89,7 +89,7 @@ class PPO(Workflow):
         return {
             **{f"train/{name}": value for name, value in metrics.items()},
             "train/gradient_norm": sum(norms) / len(norms),
-            "train/learning_rate": self.optimizer.param_groups[0]["lr"],
+            "train/learning_rate": self.optimizer.learning_rate,
         }
 
     @torch.no_grad()
