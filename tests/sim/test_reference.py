@@ -1,12 +1,16 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 from real_circuits import NAMES, needs_real_circuits, real_circuit
 
 from paddock.core.errors import InputError
+from paddock.sim import reference
 from paddock.sim.car import CARS, load_car
 from paddock.sim.circuits import circuit_names, load_circuit
 from paddock.sim.racing_line import racing_line
 from paddock.sim.reference import ReferenceLap, lap_along, line_margin, reference_lap
+from paddock.sim.reference_store import keep_line, kept_line
 from paddock.sim.speed_profile import cornering_speed, grip_envelope, slip_angle, speed_profile
 from paddock.sim.track import Track, load_track
 from paddock.sim.track_builder import build_track
@@ -125,6 +129,34 @@ def test_the_same_track_and_car_give_the_same_lap() -> None:
     assert reference_lap(load_circuit("meadow"), load_car("gt")) is first
     slower = load_car("gt").with_changes(power=150_000.0)
     assert reference_lap(load_circuit("meadow"), slower).lap_time > first.lap_time
+
+
+def test_a_kept_line_gives_the_very_same_lap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PADDOCK_HOME", str(tmp_path))
+    track, car = load_circuit("oval"), load_car("gt").with_changes(mass=1300.0)
+    monkeypatch.setattr(reference, "_cache", {})
+    computed = reference_lap(track, car)
+    (kept,) = (tmp_path / "cache" / "reference").iterdir()
+    reference._cache.clear()
+    monkeypatch.setattr(reference, "_compute", None)
+    recalled = reference_lap(track, car)
+    assert recalled is not computed
+    assert (recalled.lap_time, recalled.centreline_time) == (computed.lap_time, computed.centreline_time)
+    assert np.array_equal(recalled.speed, computed.speed)
+    assert kept_line(track, car.with_changes(mass=1301.0)) is None
+    kept.write_bytes(b"broken")
+    assert kept_line(track, car) is None
+
+
+def test_generated_tracks_and_unwritable_homes_keep_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PADDOCK_HOME", str(tmp_path))
+    track = load_track("procedural:8")
+    keep_line(track, CARS["gt"], np.zeros(len(track)), 1.0)
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "file").write_text("not a folder")
+    monkeypatch.setenv("PADDOCK_HOME", str(tmp_path / "file"))
+    keep_line(load_circuit("oval"), CARS["gt"], np.zeros(1011), 1.0)
+    assert kept_line(load_circuit("oval"), CARS["gt"]) is None
 
 
 def test_a_road_too_narrow_is_refused() -> None:

@@ -131,9 +131,10 @@ class ClassicalDriver:
 
     def _look(self, state: CarState, cars: NDArray[np.intp] | slice) -> _View:
         names = ("x", "y", "s", "heading", "vx", "vy", "yaw_rate", "steer")
-        seen = {name: np.asarray(getattr(state, name), dtype=np.float64)[cars] for name in names}
-        points = len(self.line.steps)
-        place = np.interp(seen["s"] / self.line.track.length * points, np.arange(points + 1), self.distance)
+        seen = {name: np.asarray(getattr(state, name))[cars].astype(np.float64) for name in names}
+        position = np.mod(seen["s"], self.line.track.length) / self.line.track.spacing
+        point = np.minimum(position.astype(np.intp), len(self.line.steps) - 1)
+        place = self.distance[point] + (position - point) * self.line.steps[point]
         speed = np.maximum(np.hypot(seen["vx"], seen["vy"]), SLOWEST * self.pace)
         return _View(**seen, speed=speed, place=place, beside=self._at(place))
 

@@ -15,6 +15,7 @@ from scipy.ndimage import gaussian_filter1d
 from paddock.sim.car import CarParameters, load_car
 from paddock.sim.line_polish import polished_line
 from paddock.sim.racing_line import racing_line
+from paddock.sim.reference_store import keep_line, kept_line
 from paddock.sim.speed_profile import (
     SLIDING,
     GripEnvelope,
@@ -76,16 +77,24 @@ class ReferenceLap:
 
 
 def reference_lap(track: Track, car: str | CarParameters) -> ReferenceLap:
-    """The reference lap of a car on a track, computed once per pair and process."""
+    """The reference lap of a car on a track: computed once, then kept in memory and on disk."""
     name = car if isinstance(car, str) else "custom"
     car = load_car(car)
     key = (track.fingerprint, car)
     if key not in _cache:
         check_fits(track, name, car.width)
-        _cache[key] = _compute(track, car)
+        _cache[key] = _recall(track, car) or _compute(track, car)
         if len(_cache) > CACHE_SIZE:
             _cache.popitem(last=False)
     return _cache[key]
+
+
+def _recall(track: Track, car: CarParameters) -> ReferenceLap | None:
+    kept = kept_line(track, car)
+    if kept is None:
+        return None
+    offset, centreline_time = kept
+    return replace(lap_along(track, offset, grip_envelope(car)), centreline_time=centreline_time)
 
 
 def line_margin(car: CarParameters) -> float:
@@ -105,7 +114,9 @@ def _compute(track: Track, car: CarParameters) -> ReferenceLap:
             best = lap
     assert best is not None
     preview = PREVIEW * float(np.sqrt(car.length / FULL_SIZE))
-    return replace(best, centreline_time=_centreline_time(track, envelope, best.speed, preview))
+    centreline_time = _centreline_time(track, envelope, best.speed, preview)
+    keep_line(track, car, best.offset, centreline_time)
+    return replace(best, centreline_time=centreline_time)
 
 
 def _centreline_time(track: Track, envelope: GripEnvelope, speed: Array, preview: float) -> float:

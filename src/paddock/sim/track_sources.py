@@ -10,6 +10,7 @@ from pathlib import Path
 from paddock.core.errors import InputError, did_you_mean
 from paddock.sim.car import load_car
 from paddock.sim.circuits import circuit_names, load_circuit
+from paddock.sim.home import paddock_home
 from paddock.sim.procedural import procedural_from_text
 from paddock.sim.track import PROCEDURAL_PREFIX, Track
 from paddock.sim.track_checks import check_fits
@@ -20,8 +21,7 @@ DEFAULT_TRACK = "meadow"  # what the name "default" stands for
 
 def user_tracks_folder() -> Path:
     """Where imported tracks live: `$PADDOCK_HOME/tracks`, and `~/.paddock/tracks` when that is not set."""
-    home = os.environ.get("PADDOCK_HOME")
-    return (Path(home).expanduser() if home else Path.home() / ".paddock") / "tracks"
+    return paddock_home() / "tracks"
 
 
 def user_track_names() -> list[str]:

@@ -1,0 +1,57 @@
+"""Reference lines kept on disk between runs. Losing the folder costs a second a track, nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from paddock.sim.car import CarParameters
+from paddock.sim.home import paddock_home
+from paddock.sim.track import PROCEDURAL_PREFIX, Array, Track
+
+# What a line depends on besides track and car: a change in any of these makes the kept ones stale.
+SOURCES = ("car.py", "line_polish.py", "racing_line.py", "reference.py", "speed_profile.py")
+
+
+@lru_cache(maxsize=1)
+def _code_version() -> bytes:
+    digest = hashlib.sha256()
+    for name in SOURCES:
+        digest.update((Path(__file__).parent / name).read_bytes())
+    return digest.digest()
+
+
+def _path(track: Track, car: CarParameters) -> Path:
+    key = hashlib.sha256(_code_version() + track.fingerprint.encode() + repr(car).encode()).hexdigest()[:24]
+    return paddock_home() / "cache" / "reference" / f"{key}.npy"
+
+
+def kept_line(track: Track, car: CarParameters) -> tuple[Array, float] | None:
+    """The line's offsets [M] m and the centreline's time in s, if they were kept and are whole."""
+    try:
+        values = np.load(_path(track, car), allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return None
+    if values.shape != (len(track) + 1,) or values.dtype != np.float64 or not np.isfinite(values).all():
+        return None
+    return values[:-1], float(values[-1])
+
+
+def keep_line(track: Track, car: CarParameters, offset: Array, centreline_time: float) -> None:
+    """Keep a line. Generated tracks are not kept, there is no end of them; nor is anything on a disk that refuses."""
+    if track.name.startswith(PROCEDURAL_PREFIX):
+        return
+    path = _path(track, car)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
+        with os.fdopen(handle, "wb") as file:
+            np.save(file, np.append(offset, centreline_time), allow_pickle=False)
+        os.replace(temporary, path)
+    except OSError:
+        return
