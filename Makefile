@@ -22,7 +22,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(READY)
-	@$(BIN)/python -m paddock demo
+	@$(BIN)/python -m paddock train ppo_cartpole --name demo
 
 test: $(READY)
 	$(BIN)/python -m pytest

@@ -83,7 +83,7 @@ def main() -> None:
     variants = {"paddock": ()} | ({"paddock, compiled": ("workflow.compile=true",)} if options.compile else {})
     rates: dict[str, list[float]] = {name: [] for name in [*variants, "stable-baselines3"]}
     shares: dict[str, float] = {}
-    for name, overrides in variants.items():
+    for overrides in variants.values():
         paddock(ROLLOUT, 0, *overrides)  # Warm up: imports, compilation.
     for seed in range(options.rounds):
         for name, overrides in variants.items():
