@@ -19,6 +19,7 @@ from paddock.sim.kernels_math import (
     HALF,
     ONE,
     ZERO,
+    Real,
     arctangent,
     clip,
     cosine,
@@ -89,7 +90,7 @@ axle_grip = inline(laws.axle_grip)
 
 
 @inline
-def tyre_use(slip: float, b: float, c: float, e: float, stiffness: float) -> float:
+def tyre_use(slip: Real, b: Real, c: Real, e: Real, stiffness: Real) -> Real:
     """Share of the grip used sideways at a slip angle [rad]: Pacejka's formula, or linear up to 1 where c is 0."""
     x = b * slip
     pacejka = sine(c * arctangent(x - e * (x - arctangent(x))))
@@ -98,8 +99,8 @@ def tyre_use(slip: float, b: float, c: float, e: float, stiffness: float) -> flo
 
 @inline
 def pedal_force(
-    throttle: float, vx: float, mass: float, brake: float, drive: float, reverse: float, reverse_speed: float, h: float
-) -> tuple[float, float]:
+    throttle: Real, vx: Real, mass: Real, brake: Real, drive: Real, reverse: Real, reverse_speed: Real, h: Real
+) -> tuple[Real, Real]:
     """(longitudinal force N, 1 if it drives and 0 if it brakes) for a throttle in [-1, 1].
 
     `drive` and `reverse` N are what the engine gives forwards and backwards at this speed. Brakes never push a car
@@ -118,7 +119,7 @@ def pedal_force(
 
 
 @inline
-def dynamic_weight(vx: float, speed: float, blend_speed: float, reverse_speed: float, kinematic: float) -> float:
+def dynamic_weight(vx: Real, speed: Real, blend_speed: Real, reverse_speed: Real, kinematic: Real) -> Real:
     """1 where the dynamic model holds, 0 where the kinematic one does, a tanh over speed between."""
     backwards = clip(-vx / max(speed, TINY), ZERO, ONE)
     middle = blend_speed + backwards * max(REVERSE_BLEND * reverse_speed - blend_speed, ZERO)

@@ -9,6 +9,8 @@ import numpy as np
 
 from paddock.sim.threads import inline
 
+Real = Any  # a float32 scalar inside a kernel
+
 ZERO = np.float32(0.0)
 HALF = np.float32(0.5)
 ONE = np.float32(1.0)
@@ -28,12 +30,12 @@ TWENTY_FOURTH = np.float32(1.0 / 24.0)
 
 
 @inline
-def clip(value: float, low: float, high: float) -> float:
+def clip(value: Real, low: Real, high: Real) -> Real:
     return min(max(value, low), high)
 
 
 @inline
-def arctangent(x: float) -> float:
+def arctangent(x: Real) -> Real:
     """atan(x) for any x, rad."""
     size = abs(x)
     inverted = size > ONE
@@ -46,7 +48,7 @@ def arctangent(x: float) -> float:
 
 
 @inline
-def direction_angle(x: float, y: float) -> float:
+def direction_angle(x: Real, y: Real) -> Real:
     """atan2(y, x), rad; 0 where both are 0."""
     steep = abs(y) > abs(x)
     longer, shorter = (y, x) if steep else (x, y)
@@ -57,7 +59,7 @@ def direction_angle(x: float, y: float) -> float:
 
 
 @inline
-def sine(x: float) -> float:
+def sine(x: Real) -> Real:
     """sin(x) for |x| up to 1.5 pi."""
     folded = PI - x if x > HALF_PI else x
     folded = -PI - x if x < -HALF_PI else folded
@@ -66,13 +68,13 @@ def sine(x: float) -> float:
 
 
 @inline
-def cosine(x: float) -> float:
+def cosine(x: Real) -> Real:
     """cos(x) for |x| up to pi."""
     return sine(HALF_PI - abs(x))
 
 
 @inline
-def hyperbolic_tangent(x: float) -> float:
+def hyperbolic_tangent(x: Real) -> Real:
     """tanh(x)."""
     t = clip(x, -TANH_RANGE, TANH_RANGE)
     z = t * t
@@ -81,14 +83,14 @@ def hyperbolic_tangent(x: float) -> float:
 
 
 @inline
-def small_turn(angle: float) -> tuple[float, float]:
+def small_turn(angle: Real) -> tuple[Real, Real]:
     """(cos, sin) of a small angle, for the turn of half a substep."""
     z = angle * angle
     return ONE - z * HALF + z * z * TWENTY_FOURTH, angle * (ONE - z * SIXTH)
 
 
 @inline
-def wrapped(angle: float) -> float:
+def wrapped(angle: Real) -> Real:
     """An angle at most one turn out brought into [-pi, pi], rad."""
     angle = angle - TWO_PI if angle > PI else angle
     return angle + TWO_PI if angle < -PI else angle
@@ -112,14 +114,14 @@ def _mixed(z: Any) -> Any:
 
 
 @inline
-def random_uniform(seed: int, car: int, episode: int, step: int, purpose: int, item: int) -> float:
+def random_uniform(seed: int, car: int, episode: int, step: int, purpose: int, item: int) -> Real:
     """A number in [0, 1), float64."""
     bits = random_bits(seed, car, episode, step, purpose, item)
     return np.float64(bits >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
 @inline
-def random_normal(seed: int, car: int, episode: int, step: int, purpose: int, item: int) -> float:
+def random_normal(seed: int, car: int, episode: int, step: int, purpose: int, item: int) -> Real:
     """A standard normal number, float64 (Box and Muller's first)."""
     bits = random_bits(seed, car, episode, step, purpose, item)
     radius = (np.float64(bits >> np.uint64(32)) + 0.5) * (1.0 / 4294967296.0)

@@ -76,7 +76,7 @@ def looks_through(rays: Row, count: int, ax: float, ay: float, bx: float, by: fl
 
 
 @inline
-def in_frame(table: Any, row: int, column: int, x: float, y: float, cos: float, sin: float) -> tuple[float, float]:
+def in_frame(table: Any, row: int, column: int, x: float, y: float, cos: Any, sin: Any) -> tuple[Any, Any]:
     """A point of a table of (x, y) pairs in the frame of a sensor at (x, y) that looks along (cos, sin)."""
     px, py = F32(table[row, column] - x), F32(table[row, column + 1] - y)
     return px * cos + py * sin, py * cos - px * sin

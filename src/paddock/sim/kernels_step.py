@@ -124,7 +124,7 @@ F32 = np.float32
 
 
 @inline
-def accept_action(n: int, actions: Any, queue: Any, options: Any, integers: Any) -> tuple[float, float]:
+def accept_action(n: int, actions: Any, queue: Any, options: Any, integers: Any) -> tuple[Any, Any]:
     """The (steer, throttle) that reaches car `n` now: the newest action, or an older one through delay and jitter."""
     steer, throttle = actions[n, 0], actions[n, 1]
     steer = clip(steer, -ONE, ONE) if steer == steer else ZERO  # a NaN does nothing

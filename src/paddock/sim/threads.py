@@ -9,6 +9,7 @@ for any kernel elsewhere that does use numba's threads, because it survives a fo
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import shutil
 import time
@@ -21,7 +22,9 @@ import numba
 
 from paddock.core.errors import InputError
 
-numba.config.THREADING_LAYER = "workqueue"
+_config: Any = numba.config
+_njit: Any = numba.njit
+_config.THREADING_LAYER = "workqueue"
 
 LEAST_SHARE = 64  # cars for which a second thread is worth waking
 STALE_SECONDS = 7 * 24 * 3600.0
@@ -67,10 +70,9 @@ def launch(function: Callable[..., Any], count: int, multiple: int, *arguments: 
     parts = max(1, min(_threads.count, count // LEAST_SHARE))
     blocks = -(-count // multiple)
     bounds = [min(blocks * part // parts * multiple, count) for part in range(parts + 1)]
-    waiting = [
-        _threads.submit(function, first, last, *arguments) for first, last in zip(bounds[1:-1], bounds[2:], strict=True)
-    ]
-    function(bounds[0], bounds[1], *arguments)
+    own, *others = itertools.pairwise(bounds)
+    waiting = [_threads.submit(function, first, last, *arguments) for first, last in others]
+    function(*own, *arguments)
     for future in waiting:
         future.result()
 
@@ -83,12 +85,12 @@ def _sources_digest() -> str:
 
 
 def _cache_folder() -> Path | None:
-    """Compiled kernels, per state of all kernel sources; None where the source tree cannot be written.
+    """Compiled kernels, per state of all kernel sources; None where nothing can be written.
 
     numba's own cache looks only at the file of the outermost function, so a changed helper in another file
     would go unnoticed and stale machine code would run.
     """
-    parent = _FOLDER / "__pycache__"
+    parent = Path(_config.CACHE_DIR) if _config.CACHE_DIR else _FOLDER / "__pycache__"
     folder = parent / f"kernels-{_sources_digest()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -110,27 +112,27 @@ def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """
 
     def compile_lazily(function: Callable[..., Any]) -> Any:
-        before = numba.config.CACHE_DIR
+        before = _config.CACHE_DIR
         if _CACHE is not None:
-            numba.config.CACHE_DIR = str(_CACHE)
+            _config.CACHE_DIR = str(_CACHE)
         try:
-            return numba.njit(error_model="numpy", cache=True, nogil=True, **options)(function)
+            return _njit(error_model="numpy", cache=True, nogil=True, **options)(function)
         finally:
-            numba.config.CACHE_DIR = before
+            _config.CACHE_DIR = before
 
     return compile_lazily
 
 
 # Functions inside a kernel do not count references to the arrays they are handed: they outlive the call, and the
 # atomic counting of twenty arrays at every call would cost more than the physics.
-_INNER = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False}
+_INNER: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False}
 
 
 def part(function: Callable[..., Any]) -> Any:
     """Decorator for a function that only other kernels call: compiled into them; it cannot allocate arrays."""
-    return numba.njit(**_INNER)(function)
+    return _njit(**_INNER)(function)
 
 
 def inline(function: Callable[..., Any]) -> Any:
     """Decorator for the small functions a kernel is made of: always inlined, so that loops over them vectorise."""
-    return numba.njit(forceinline=True, **_INNER)(function)
+    return _njit(forceinline=True, **_INNER)(function)

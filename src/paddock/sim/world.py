@@ -253,8 +253,8 @@ class World:
         if camera:
             size = camera.height * camera.width * camera.channels
             self._camera_readings = empty_readings(camera, cars, size, np.uint8)
-            shape = (cars, camera.history, camera.height, camera.width, camera.channels)
-            self.camera = self._camera_readings[:, camera.imperfection.latency :].reshape(shape)
+            frame = (cars, camera.history, camera.height, camera.width, camera.channels)
+            self.camera = self._camera_readings[:, camera.imperfection.latency :].reshape(frame)
             self._lens, self._palette = build_lens(camera), build_palette(camera)
             self._backdrop = build_backdrop(camera)
         if telemetry:
