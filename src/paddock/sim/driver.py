@@ -106,6 +106,7 @@ class ClassicalDriver:
         self.line = self._plan(reference)
         self.distance = np.concatenate([[0.0], np.cumsum(self.line.steps)])
         self._columns = self._closed_columns()
+        self._sliding = 1.0 if self.car.kinematic else float(slip_angle(self.car, SLIDING, self.car.rear_stiffness))
 
     def act(self, state: CarState, cars: NDArray[np.intp] | slice = slice(None)) -> NDArray[np.float32]:
         """[N, 2] (steer, throttle) for the cars of `state`, or for those of them that `cars` selects."""
@@ -173,8 +174,7 @@ class ClassicalDriver:
         if car.kinematic:
             return np.ones_like(view.speed)
         slip = np.abs(view.vy - car.rear_length * view.yaw_rate) / view.speed
-        most = slip_angle(car, SLIDING, car.rear_stiffness)
-        return np.clip(1.0 - (slip / most - 1.0) / self.settings.slide, 0.0, 1.0)
+        return np.clip(1.0 - (slip / self._sliding - 1.0) / self.settings.slide, 0.0, 1.0)
 
     def _steer(self, view: _View, force: Array) -> Array:
         car, settings = self.car, self.settings

@@ -92,11 +92,15 @@ def slip_angle(car: CarParameters, use: Array | float, stiffness: float) -> Arra
     size = np.minimum(np.abs(use), SLIDING)
     if car.tyre_c == 0.0:
         return np.sign(use) * size / stiffness
-    # sin(C atan(z)) = use with z = B a - E (B a - atan(B a)), solved for B a by a table.
+    return np.sign(use) * np.interp(size, *_tyre_curve(car.tyre_c, car.tyre_e)) / car.tyre_b
+
+
+@lru_cache(maxsize=64)
+def _tyre_curve(c: float, e: float) -> tuple[Array, Array]:
+    """(use, B a) on the rising part of use = sin(C atan(z)), z = B a - E (B a - atan(B a)), a the slip angle."""
     stretched = np.linspace(0.0, 2.0, 400)
-    z = stretched - car.tyre_e * (stretched - np.arctan(stretched))
-    given = np.maximum.accumulate(np.sin(np.minimum(car.tyre_c * np.arctan(z), 0.5 * np.pi)))
-    return np.sign(use) * np.interp(size, given, stretched) / car.tyre_b
+    z = stretched - e * (stretched - np.arctan(stretched))
+    return np.maximum.accumulate(np.sin(np.minimum(c * np.arctan(z), 0.5 * np.pi))), stretched
 
 
 def cornering_speed(envelope: GripEnvelope, curvature: Array) -> Array:
