@@ -30,6 +30,7 @@ class LoggingConfig(Schema):
     tensorboard: bool = True
     wandb: Literal["off", "online", "offline"] = "off"
     wandb_project: str = "paddock"
+    shown: list[str] = Field(default_factory=lambda: ["collect/return", "eval/return"])
 
 
 @dataclass(frozen=True)
@@ -147,13 +148,16 @@ class Guarded:
 class Terminal:
     """A progress bar on a terminal, plain lines in a log."""
 
-    SHOWN: Sequence[tuple[str, str]] = (
-        ("collect/return", "return"),
-        ("eval/return", "eval"),
-    )
-
-    def __init__(self, console: Console, total_steps: int | None, agent_steps: int) -> None:
+    def __init__(
+        self,
+        console: Console,
+        total_steps: int | None,
+        agent_steps: int,
+        shown: Sequence[str],
+    ) -> None:
+        """`shown`: names of the metrics that are part of the progress."""
         self._console = console
+        self._shown = shown
         self._total = total_steps
         self._last = (time.perf_counter(), agent_steps)
         self._latest: dict[str, float] = {}
@@ -179,7 +183,7 @@ class Terminal:
         rate = (steps - self._last[1]) / max(moment - self._last[0], 1e-9)
         self._last = (moment, steps)
         self._latest.update(row.metrics)
-        shown = "  ".join(f"{label} {self._latest[name]:.4g}" for name, label in self.SHOWN if name in self._latest)
+        shown = "  ".join(f"{_label(name)} {self._latest[name]:.4g}" for name in self._shown if name in self._latest)
         if self._progress is not None:
             self._progress.update(
                 self._task, completed=steps, phase=row.phase, rate=f"{rate:,.0f} steps/s", shown=shown
@@ -207,12 +211,17 @@ def make_loggers(
     """The trackers that the configuration asks for, besides metrics.jsonl, which is always written."""
     loggers: list[Logger] = []
     if config.terminal:
-        loggers.append(Terminal(console, total_steps, agent_steps))
+        loggers.append(Terminal(console, total_steps, agent_steps, config.shown))
     if config.tensorboard:
         loggers.append(Guarded("TensorBoard", lambda: TensorBoard(run.tensorboard, agent_steps)))
     if config.wandb != "off":
         loggers.append(Guarded("Weights & Biases", lambda: Wandb(run, config, values)))
     return loggers
+
+
+def _label(name: str) -> str:
+    """`collect/return` as `return`, `eval/best_lap` as `eval best lap`."""
+    return name.removeprefix("collect/").replace("/", " ").replace("_", " ")
 
 
 def _duration(seconds: float) -> str:

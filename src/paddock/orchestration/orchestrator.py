@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from paddock.config.schema import instantiate
 from paddock.core.cadence import Every
 from paddock.core.errors import InputError, NonFiniteError, PaddockError
 from paddock.core.seeding import get_random_state, set_random_state
@@ -21,7 +22,7 @@ from paddock.orchestration.experiment import ExperimentConfig
 from paddock.orchestration.loggers import JsonLines, Logger, Row
 from paddock.orchestration.metrics import Metrics
 from paddock.orchestration.phase_scheduler import COLLECT, EVALUATE, Action, PhaseConfig, PhaseScheduler
-from paddock.rollout.evaluation import MakeEnv, evaluate, record_video
+from paddock.rollout.evaluation import Judge, MakeEnv, evaluate, record_video
 from paddock.workflows.base import Workflow
 from paddock.workflows.context import Counters, WorkflowContext
 
@@ -63,6 +64,8 @@ class Orchestrator:
         self.control = Control()
         self.diagnostics = Diagnostics(config.debug, context.components)
         self._make_eval_env = make_eval_env
+        judge = config.evaluation.judge
+        self._judge: Judge = evaluate if judge is None else instantiate(judge)
         self._make_loggers = loggers
         self._is_log_due = Every(config.logging.every_steps)
         self._is_save_due = Every(config.checkpoint.every_steps) if config.checkpoint.every_steps else None
@@ -163,7 +166,7 @@ class Orchestrator:
             modes |= {"eval/stochastic_" if modes else "eval/": False} if settings.stochastic or not modes else {}
             results: dict[str, float] = {}
             for prefix, deterministic in modes.items():
-                evaluation = evaluate(
+                evaluation = self._judge(
                     actor,
                     self._make_eval_env,
                     episodes=settings.episodes,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -60,26 +61,14 @@ class Collector:
         if self._actor_state is None:
             self._actor_state = actor.initial_state(self.num_envs)
         started, taken, device = time.perf_counter(), 0, actor.device
-        returns: list[np.ndarray] = []
-        lengths: list[np.ndarray] = []
+        ended = EndedEpisodes()
         with torch.inference_mode():
             for _ in range(-(-steps // self.num_envs)):
-                taken += self._step(actor, device, sink, returns, lengths)
-        episode_returns, episode_lengths = np.concatenate([[], *returns]), np.concatenate([[], *lengths])
-        metrics = {"collect/steps_per_second": taken / max(time.perf_counter() - started, 1e-9)}
-        if len(episode_returns):
-            metrics["collect/return"] = float(episode_returns.mean())
-            metrics["collect/length"] = float(episode_lengths.mean())
-        return CollectResult(steps=taken, episodes=len(episode_returns), metrics=metrics)
+                taken += self._step(actor, device, sink, ended)
+        metrics = {"collect/steps_per_second": taken / max(time.perf_counter() - started, 1e-9), **ended.metrics()}
+        return CollectResult(steps=taken, episodes=ended.count, metrics=metrics)
 
-    def _step(
-        self,
-        actor: ActorModule,
-        device: torch.device,
-        sink: TransitionSink,
-        returns: list[np.ndarray],
-        lengths: list[np.ndarray],
-    ) -> int:
+    def _step(self, actor: ActorModule, device: torch.device, sink: TransitionSink, episodes: EndedEpisodes) -> int:
         observation = {name: tensor.to(device) for name, tensor in self._tensors.items()}  # No copy on the CPU.
         action, self._actor_state = actor.act(observation, self._actor_state, deterministic=False)
         following, reward, terminated, truncated, info = self.env.step(actor.to_environment(action))
@@ -105,8 +94,8 @@ class Collector:
         self._episode_return += reward
         self._episode_length += valid
         if len(ended):
-            returns.append(self._episode_return[ended])
-            lengths.append(self._episode_length[ended])
+            episodes.add({"return": self._episode_return, "length": self._episode_length}, ended)
+            episodes.add(info.get("final_info", {}), ended)
             self._episode_return[ended] = 0
             self._episode_length[ended] = 0
             self._actor_state = _reset_rows(self._actor_state, actor.initial_state(len(ended)), ended)
@@ -158,6 +147,36 @@ class Collector:
         self._episode_length[:] = state["episode_length"]
         self._is_fresh = state["is_fresh"]
         self._is_reset = True
+
+
+class EndedEpisodes:
+    """What the episodes that ended during one collection have in common, by name: return, length, and whatever
+    numbers the environment gives as arrays in `final_info`."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._values: dict[str, list[np.ndarray]] = {}
+
+    def add(self, values: Mapping[str, Any], rows: np.ndarray, prefix: str = "") -> None:
+        """Take `rows` of each array [N]; mappings of arrays are read likewise, names that begin with _ are masks."""
+        for name, array in values.items():
+            if name.startswith("_") or name in ("episode_return", "episode_length"):
+                continue
+            if isinstance(array, Mapping):
+                self.add(array, rows, f"{prefix}{name}/")
+            elif isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype.kind in "biuf":
+                self._values.setdefault(f"{prefix}{name}", []).append(array[rows])
+        if "return" in values and not prefix:
+            self.count += len(rows)
+
+    def metrics(self) -> dict[str, float]:
+        """Means over the episodes; one that has no number (not a lap, say) is left out of that mean."""
+        found = {name: np.concatenate(parts).astype(np.float64) for name, parts in self._values.items()}
+        return {
+            f"collect/{name}": float(np.nanmean(values))
+            for name, values in found.items()
+            if np.isfinite(values).any()
+        }
 
 
 def _check_finite(observation: dict[str, np.ndarray], reward: np.ndarray) -> None:

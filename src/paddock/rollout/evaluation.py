@@ -6,14 +6,14 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 from pydantic import Field
 
-from paddock.config.schema import Schema
+from paddock.config.schema import Part, Schema
 from paddock.core.seeding import derive_seed
 from paddock.environments.spaces import as_dict
 from paddock.rollout.actor import ActorModule
@@ -32,6 +32,21 @@ class EvaluationConfig(Schema):
     stochastic: bool = False
     video: bool = False
     metric: str = "eval/return"
+    judge: Part | None = None
+
+
+class Judgement(Protocol):
+    """What an evaluation found, as numbers to log."""
+
+    def metrics(self, prefix: str = "eval/") -> dict[str, float]: ...
+
+
+class Judge(Protocol):
+    """How policies are judged: whole episodes (`evaluate`), unless `evaluation.judge` names something else."""
+
+    def __call__(
+        self, actor: ActorModule, make_env: MakeEnv, *, episodes: int, seed: int, deterministic: bool
+    ) -> Judgement: ...
 
 
 @dataclass(frozen=True)
