@@ -30,7 +30,7 @@ from paddock.sim.track_checks import check_fits
 MARGIN = 0.07  # of the car's width, between the edge of the road and the nearest corner of a car at its limit
 SHORTNESS = (0.0, 16.0, 128.0)  # shares of shortest path that are tried; the quickest line is kept
 SECTORS = 3
-PREVIEW = 0.475  # s for a full-size car: whoever follows a centreline looks this far ahead and rounds its kinks off
+PREVIEW = 0.475  # s for a full-size car, over which a centreline's bends are averaged; see docs/tracks.md for why
 FULL_SIZE = 4.7  # m, the length of the car that preview belongs to; others scale as the square root of theirs
 SHARPEST = 1.5  # track points: a car is longer than that and does not feel what is shorter
 CACHE_SIZE = 64

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numba
 import numpy as np
 
-from paddock.sim.car import GRAVITY, CarParameters, engine_force
+from paddock.sim.car import CarParameters, engine_force
 from paddock.sim.track import Array
 
 SPEEDS = 96  # rows of the envelope
@@ -46,10 +46,7 @@ def grip_envelope(car: CarParameters) -> GripEnvelope:
     drag = np.asarray(car.drag_force(grid), dtype=np.float64)
     engine = np.asarray(engine_force(grid, car.drive_force, car.power, car.top_speed), dtype=np.float64)
     brakes = np.full_like(engine, car.brake_force)
-    if car.kinematic:
-        # Its turn rate is set directly, but its tyres still have to bend its path.
-        lateral = np.minimum(lateral, car.friction * GRAVITY)
-    else:
+    if not car.kinematic:
         engine = _largest_force(car, grid, demand, drag, engine, forward=True)
         brakes = _largest_force(car, grid, demand, drag, brakes, forward=False)
     return GripEnvelope(speed, lateral, (engine - drag) / car.mass, (brakes + drag) / car.mass)
