@@ -193,7 +193,6 @@ class Predictor(Workflow):
         error = self.context.components["value"](batch["observation"]) - self.config.scale * batch["reward"]
         loss = error.square().mean()
         self.context.optimizers["main"].descend(loss)
-        self.context.counters.updates += 1
         return {"train/loss": loss.detach()}
 '''
 USER_EXPERIMENT = """# @package _global_

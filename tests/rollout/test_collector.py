@@ -22,9 +22,7 @@ class Recorder:
 
 
 def collector(vectorization="sync", copies=3, name="CartPole-v1"):
-    settings = GymConfig(
-        _target_="it", id=name, num_envs=copies, vectorization=vectorization, max_episode_steps=30
-    )
+    settings = GymConfig(_target_="it", id=name, num_envs=copies, vectorization=vectorization, max_episode_steps=30)
     env = make(settings, copies)
     spec = spec_of(env)
     return Collector(env, spec, seed=5), RandomActor(RandomActorConfig(_target_="it"), {}, spec)

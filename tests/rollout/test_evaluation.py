@@ -12,7 +12,10 @@ from paddock.rollout.video import write_video
 
 def maker(vectorization="sync", limit=40):
     settings = GymConfig(
-        _target_="it", id="CartPole-v1", num_envs=1, vectorization=vectorization,
+        _target_="it",
+        id="CartPole-v1",
+        num_envs=1,
+        vectorization=vectorization,
         max_episode_steps=limit,
     )
     return lambda copies, render_mode: make(settings, copies, render_mode)

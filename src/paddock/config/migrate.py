@@ -13,8 +13,8 @@ SCHEMA_VERSION = 2
 
 def migrate(values: Mapping[str, Any]) -> dict[str, Any]:
     """The same configuration as this version writes it."""
-    values = copy.deepcopy(dict(values))
-    version = values.get("schema_version")
+    migrated: dict[str, Any] = copy.deepcopy(dict(values))
+    version = migrated.get("schema_version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise InputError(f"the configuration has schema_version {version!r}; it has to be a number from 1 up.")
     if version > SCHEMA_VERSION:
@@ -23,9 +23,9 @@ def migrate(values: Mapping[str, Any]) -> dict[str, Any]:
             "It was written by a newer one: upgrade Paddock."
         )
     for step in range(version, SCHEMA_VERSION):
-        values = MIGRATIONS[step](values)
-        values["schema_version"] = step + 1
-    return values
+        migrated = MIGRATIONS[step](migrated)
+        migrated["schema_version"] = step + 1
+    return migrated
 
 
 def _name_controllers(values: dict[str, Any]) -> dict[str, Any]:

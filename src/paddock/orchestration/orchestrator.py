@@ -131,6 +131,8 @@ class Orchestrator:
             self._evaluate()
             self.scheduler.advance(action)
         elif self._update(action):
+            if self.counters.updates == before:
+                self.counters.updates += 1
             self.scheduler.advance(action, updates=self.counters.updates - before)
         else:
             self.scheduler.skip()

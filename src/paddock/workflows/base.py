@@ -25,8 +25,8 @@ class Phase(Protocol):
 class Workflow:
     """The base of all algorithms. Subclasses define the updates that their phases name as hooks.
 
-    A hook is a method `name(batch, *, phase) -> metrics`. It counts its gradient steps in
-    `context.counters.updates` (and imagined ones in `imagined_steps`).
+    A hook is a method `name(batch, *, phase) -> metrics`. It is one update, unless it counts its gradient steps itself
+    in `context.counters.updates` (and imagined steps in `imagined_steps`).
     """
 
     context: WorkflowContext
