@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -121,8 +124,40 @@ def test_reset_with_a_seed_restarts_the_streams() -> None:
     assert_same(first, digest(world, 30))
 
 
+def _positions(queue: Any) -> None:
+    world = World(TRACKS, "gt", 300, seed=1)
+    run(world, 20)
+    queue.put(world.x.tobytes())
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_drives_on_after_its_parent_did() -> None:
+    here: Any = SimpleQueue()
+    _positions(here)
+    context = multiprocessing.get_context("fork")
+    there = context.Queue()
+    child = context.Process(target=_positions, args=(there,))
+    child.start()
+    assert there.get(timeout=60) == here.get()
+    child.join(10)
+    assert child.exitcode == 0
+
+
+def test_two_threads_may_drive_two_worlds_at_once() -> None:
+    alone: Any = SimpleQueue()
+    _positions(alone)
+    together: Any = SimpleQueue()
+    threads = [Thread(target=_positions, args=(together,)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert together.get() == together.get() == alone.get()
+
+
 def test_ten_million_random_car_steps_stay_finite() -> None:
-    """Half of them here, over every car; a colleague of this test runs hypothesis over starts and actions."""
+    """Over every car and several roads, with resets on the way; hypothesis varies starts and actions elsewhere."""
     generator = np.random.default_rng(0)
     tracks = [*TRACKS, circle_track(30.0, 5.0)]
     for car in ("arcade", "f1tenth", "gt", "road"):

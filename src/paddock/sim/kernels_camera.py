@@ -20,6 +20,7 @@ from paddock.sim.layout import (
     DRAW_CAMERA,
     EPISODE,
     HEADING,
+    ITEM_0,
     OPTION_GROUP,
     OPTION_SEED,
     RESET_CAR,
@@ -312,10 +313,10 @@ def photograph(
         if modes[n] == SKIP_CAR:
             continue
         fresh = modes[n] == RESET_CAR
-        seed, episode, step = options[OPTION_SEED], integers[EPISODE, n], integers[STEPS, n]
+        seed, episode, step = options[OPTION_SEED], np.int64(integers[EPISODE, n]), np.int64(integers[STEPS, n])
         for age in range(readings.shape[1] - 1, 0, -1):
             readings[n, age] = readings[n, age - 1]
-        if dropout > 0.0 and not fresh and random_uniform(seed, n, episode, step, DRAW_CAMERA, 0) < dropout:
+        if dropout > 0.0 and not fresh and random_uniform(seed, n, episode, step, DRAW_CAMERA, ITEM_0) < dropout:
             continue
         image, track = readings[n, 0], tracks[integers[TRACK, n]]
         cos, sin = cosine(singles[HEADING, n]), sine(singles[HEADING, n])

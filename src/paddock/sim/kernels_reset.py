@@ -24,6 +24,8 @@ from paddock.sim.layout import (
     HEADING,
     HEADING_ERROR,
     INDEX,
+    ITEM_0,
+    ITEM_1,
     LAP_DISTANCE,
     LAP_KIND,
     LAP_ORIGIN,
@@ -33,6 +35,7 @@ from paddock.sim.layout import (
     LATERAL,
     LEFT_WIDTH,
     NEXT_GATE,
+    NO_STEP,
     NUMBER_SPEED_HIGH,
     NUMBER_SPEED_LOW,
     NUMBER_START_AT,
@@ -111,7 +114,7 @@ def choose_place(
         if not math.isnan(starts[n, 0]):
             s = starts[n, 0]
         elif options[OPTION_START] == START_RANDOM:
-            s = random_uniform(seed, n, episode, 0, DRAW_START, 8 + 2 * attempt) * length
+            s = random_uniform(seed, n, episode, NO_STEP, DRAW_START, 8 + 2 * attempt) * length
         elif options[OPTION_START] == START_GRID:
             s = -(1.0 + place * ROW_GAP) * parameters[n, LENGTH]
         else:
@@ -126,7 +129,7 @@ def choose_place(
         elif options[OPTION_START] == START_GRID:
             lateral = middle + (0.0 if group == 1 else 0.5 * half if place % 2 == 0 else -0.5 * half)
         else:
-            spread = 2.0 * random_uniform(seed, n, episode, 0, DRAW_START, 9 + 2 * attempt) - 1.0
+            spread = 2.0 * random_uniform(seed, n, episode, NO_STEP, DRAW_START, 9 + 2 * attempt) - 1.0
             share = numbers[NUMBER_START_LATERAL]
             lateral = share * (middle + half * spread)
         if options[OPTION_START] != START_RANDOM or not math.isnan(starts[n, 0]):
@@ -181,7 +184,7 @@ def begin(
     seed, episode, track_index = options[OPTION_SEED], integers[EPISODE, n] + 1, integers[TRACK, n]
     ghost = flags[GHOST, n]
     if options[OPTION_RANDOM_TRACK] > 0:
-        track_index = int(random_uniform(seed, n, episode, 0, DRAW_TRACK, 0) * tracks.shape[0])
+        track_index = int(random_uniform(seed, n, episode, NO_STEP, DRAW_TRACK, ITEM_0) * tracks.shape[0])
     for row in range(doubles.shape[0]):
         doubles[row, n] = 0.0
     for row in range(singles.shape[0]):
@@ -195,7 +198,7 @@ def begin(
     integers[EPISODE, n], integers[TRACK, n], integers[GEAR, n] = episode, track_index, 1
     for k in range(random_fields.shape[0]):
         low, high = random_bounds[k, 0], random_bounds[k, 1]
-        factor = low + (high - low) * random_uniform(seed, n, episode, 0, DRAW_CAR, k)
+        factor = low + (high - low) * random_uniform(seed, n, episode, NO_STEP, DRAW_CAR, k)
         parameters[n, random_fields[k]] = base_parameters[n, random_fields[k]] * np.float32(factor)
 
     track = tracks[track_index]
@@ -206,10 +209,12 @@ def begin(
     x, y, tx, ty = frame_at(road, first, count, index, fraction)
     turn, speed = starts[n, 2], starts[n, 3]
     if math.isnan(turn):
-        turn = numbers[NUMBER_START_HEADING] * (2.0 * random_uniform(seed, n, episode, 0, DRAW_START, 0) - 1.0)
+        turn = numbers[NUMBER_START_HEADING] * (
+            2.0 * random_uniform(seed, n, episode, NO_STEP, DRAW_START, ITEM_0) - 1.0
+        )
     if math.isnan(speed):
         low, high = numbers[NUMBER_SPEED_LOW], numbers[NUMBER_SPEED_HIGH]
-        speed = low + (high - low) * random_uniform(seed, n, episode, 0, DRAW_START, 1)
+        speed = low + (high - low) * random_uniform(seed, n, episode, NO_STEP, DRAW_START, ITEM_1)
         speed = 0.0 if options[OPTION_START] == START_GRID else speed
     doubles[X, n], doubles[Y, n], doubles[S, n] = x - lateral * ty, y + lateral * tx, s
     heading = math.atan2(ty, tx) + turn

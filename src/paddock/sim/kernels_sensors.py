@@ -27,6 +27,7 @@ from paddock.sim.layout import (
     GHOST,
     HEADING,
     INDEX,
+    ITEM_0,
     LATERAL,
     LATERAL_ACCELERATION,
     LEFT_WIDTH,
@@ -139,11 +140,19 @@ def trace_rays(
 
 
 @inline
-def shift(readings: Any, n: int, fresh: bool) -> None:
-    """Make room for a new reading at [n, 0]; at the start of an episode it is the whole past."""
+def shift(readings: Any, n: int) -> None:
+    """Make room for a new reading at [n, 0]."""
     for age in range(readings.shape[1] - 1, 0, -1):
         for k in range(readings.shape[2]):
-            readings[n, age, k] = readings[n, 0 if fresh else age - 1, k]
+            readings[n, age, k] = readings[n, age - 1, k]
+
+
+@inline
+def repeat(readings: Any, n: int) -> None:
+    """At the start of an episode the first reading is the whole past."""
+    for age in range(1, readings.shape[1]):
+        for k in range(readings.shape[2]):
+            readings[n, age, k] = readings[n, 0, k]
 
 
 @part
@@ -159,9 +168,9 @@ def sense_rays(
         parameters, doubles, singles, integers, flags, tracks, road, ribbon, node_of_point, obstacles, rays, count,
     )  # fmt: skip
     if not fresh:
-        shift(readings, n, False)
+        shift(readings, n)
     noise, dropout = numbers[NUMBER_RAY_NOISE], numbers[NUMBER_RAY_DROPOUT]
-    seed, episode, step = options[OPTION_SEED], integers[EPISODE, n], integers[STEPS, n]
+    seed, episode, step = options[OPTION_SEED], np.int64(integers[EPISODE, n]), np.int64(integers[STEPS, n])
     for k in range(readings.shape[2]):
         distance = rays[2 * count + k]
         if noise > 0.0:
@@ -171,7 +180,7 @@ def sense_rays(
             distance = reach
         readings[n, 0, k] = distance
     if fresh:
-        shift(readings, n, True)
+        repeat(readings, n)
 
 
 @part
@@ -180,16 +189,16 @@ def disturb(
     seed: int, episode: int, step: int,
 ) -> None:  # fmt: skip
     """File one reading, with noise; a lost one repeats the last."""
-    lost = dropout > 0.0 and not fresh and random_uniform(seed, n, episode, step, purpose, 0) < dropout
+    lost = dropout > 0.0 and not fresh and random_uniform(seed, n, episode, step, purpose, ITEM_0) < dropout
     if not fresh:
-        shift(readings, n, False)
+        shift(readings, n)
     if lost:
         return
     for k in range(readings.shape[2]):
         spread = noise * random_normal(seed, n, episode, step, purpose, k + 1) if noise > 0.0 else 0.0
         readings[n, 0, k] = values[k] + F32(spread)
     if fresh:
-        shift(readings, n, True)
+        repeat(readings, n)
 
 
 @part
@@ -244,7 +253,7 @@ def sense(
     rays: Any, values: Any, ray_readings: Any, course_readings: Any, telemetry_readings: Any,
 ) -> None:  # fmt: skip
     """One reading of every sensor of car `n`; `fresh` at the start of an episode."""
-    seed, episode, step = options[OPTION_SEED], integers[EPISODE, n], integers[STEPS, n]
+    seed, episode, step = options[OPTION_SEED], np.int64(integers[EPISODE, n]), np.int64(integers[STEPS, n])
     if options[OPTION_RAYS] > 0:
         sense_rays(
             n, fresh, options, numbers, parameters, doubles, singles, integers, flags,

@@ -60,6 +60,7 @@ from paddock.sim.layout import (
     HEADING_ERROR,
     IMPACT,
     INDEX,
+    ITEM_0,
     LANES,
     LAP_COMPLETED,
     LAP_REJECTED,
@@ -134,7 +135,9 @@ def accept_action(n: int, actions: Any, queue: Any, options: Any, integers: Any)
         return steer, throttle
     age = options[OPTION_DELAY]
     if options[OPTION_JITTER] > 0:
-        draw = random_uniform(options[OPTION_SEED], n, integers[EPISODE, n], integers[STEPS, n], DRAW_JITTER, 0)
+        draw = random_uniform(
+            options[OPTION_SEED], n, np.int64(integers[EPISODE, n]), np.int64(integers[STEPS, n]), DRAW_JITTER, ITEM_0
+        )
         age += int(draw * (options[OPTION_JITTER] + 1))
     for k in range(depth - 1, 0, -1):
         queue[n, k, 0], queue[n, k, 1] = queue[n, k - 1, 0], queue[n, k - 1, 1]

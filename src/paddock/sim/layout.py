@@ -56,13 +56,17 @@ OUT_LAP, STANDING_LAP, FLYING_LAP = 0, 1, 2
 # What `advance` does with a car.
 SKIP_CAR, STEP_CAR, RESET_CAR = 0, 1, 2
 
+# Numbers that kernels pass as arguments are int64 rather than plain: numba would compile a callee anew for every plain
+# number it is called with.
+
 # Columns of the road table, float32 [points of all tracks, 8]: x m, y m, tangent x, tangent y, left width m,
 # right width m, curvature 1/m, unused.
-ROAD_X, ROAD_Y, ROAD_TX, ROAD_TY, ROAD_LEFT, ROAD_RIGHT, ROAD_CURVATURE = range(7)
+ROAD_X, ROAD_Y, ROAD_TX, ROAD_TY, ROAD_LEFT, ROAD_RIGHT, ROAD_CURVATURE = map(np.int64, range(7))
 ROAD_COLUMNS = 8
 
 # Columns of the ribbon table, float32 [nodes of all tracks, 4]: left edge x, y, right edge x, y, in m. A ribbon is
 # the road's edges with the points left out that a straight line predicts within a tolerance.
+RIBBON_LEFT, RIBBON_RIGHT = map(np.int64, (0, 2))
 RIBBON_COLUMNS = 4
 
 # Columns of the track table, float64 [tracks, 8].
@@ -98,7 +102,9 @@ COURSE_POINTS, COURSE_CURVATURE = 0, 1
 # Purposes of a random draw: part of the key, so that no two uses ever share a number.
 (
     DRAW_JITTER, DRAW_START, DRAW_CAR, DRAW_TRACK, DRAW_RAYS, DRAW_COURSE, DRAW_TELEMETRY, DRAW_CAMERA,
-) = range(8)  # fmt: skip
+) = map(np.int64, range(8))  # fmt: skip
+NO_STEP = ITEM_0 = np.int64(0)
+ITEM_1 = np.int64(1)
 
 LANES = 32  # cars whose dynamics are computed together, in vector registers
 
