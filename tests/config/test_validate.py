@@ -87,7 +87,21 @@ def targets_in(node):
             yield from targets_in(value)
 
 
-@pytest.mark.parametrize("file", sorted((SHIPPED / "workflow").glob("*.yaml")), ids=lambda file: file.stem)
+def test_every_shared_option_stands_in_the_yaml_with_a_comment():
+    text = (SHIPPED / "config.yaml").read_text()
+    shown, schema = yaml.safe_load(text), ExperimentConfig.model_fields
+    chosen = {"environment", "reward", "workflow", "components", "buffers", "optimizers", "controllers"}
+    assert set(shown) - {"defaults"} == set(schema) - chosen
+    for section in ("evaluation", "checkpoint", "logging"):
+        assert set(shown[section]) == set(schema[section].annotation.model_fields)
+    lines = [line for line in text.splitlines() if ":" in line and not line.endswith(":")]
+    assert [line for line in lines if "#" not in line] == []
+
+
+PARTS = sorted([*(SHIPPED / "workflow").glob("*.yaml"), *(SHIPPED / "environment").glob("*.yaml")])
+
+
+@pytest.mark.parametrize("file", PARTS, ids=lambda file: file.stem)
 def test_every_option_stands_in_the_yaml(file):
     """What a schema allows, the shipped YAML shows."""
     for node in targets_in(yaml.safe_load(file.read_text())):

@@ -160,6 +160,7 @@ class Terminal:
         self._shown = shown
         self._total = total_steps
         self._last = (time.perf_counter(), agent_steps)
+        self._rate = 0.0
         self._latest: dict[str, float] = {}
         self._progress: Progress | None = None
         if console.is_terminal:
@@ -180,7 +181,9 @@ class Terminal:
 
     def log(self, row: Row) -> None:
         moment, steps = time.perf_counter(), row.counters["agent_steps"]
-        rate = (steps - self._last[1]) / max(moment - self._last[0], 1e-9)
+        if steps > self._last[1]:  # The final evaluation adds no steps.
+            self._rate = (steps - self._last[1]) / max(moment - self._last[0], 1e-9)
+        rate = self._rate
         self._last = (moment, steps)
         self._latest.update(row.metrics)
         shown = "  ".join(f"{_label(name)} {self._latest[name]:.4g}" for name in self._shown if name in self._latest)
