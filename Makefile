@@ -6,6 +6,7 @@ READY := $(VENV)/.ready
 
 # Keep temporary files and caches inside the clone.
 export TMPDIR := $(CURDIR)/.cache/tmp
+export PADDOCK_HOME := $(CURDIR)/.cache/paddock
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 $(shell mkdir -p $(TMPDIR))

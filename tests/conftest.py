@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-SHARED_TRACKS = Path(__file__).parents[2] / "shared" / "tracks"
+# Caches of the tests stay inside the clone.
+os.environ.setdefault("PADDOCK_HOME", str(Path(__file__).parents[1] / ".cache" / "paddock"))
 
 
 @pytest.fixture

@@ -65,7 +65,10 @@ class ClassicalOpponents:
         settings = DriverSettings()
         # Cornering speed goes with the root of the grip.
         settings = DriverSettings(grip=settings.grip * config.opponents.pace**2)
-        self._drivers = [ClassicalDriver(reference_lap(track, car), car, settings) for track in world.tracks]
+        step = world.settings.time_step
+        self._drivers = [
+            ClassicalDriver(reference_lap(track, car), car, settings, time_step=step) for track in world.tracks
+        ]
         self._cars = _opponent_cars(world)
 
     def drive(self, command: Commands) -> None:

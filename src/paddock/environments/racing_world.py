@@ -33,8 +33,8 @@ def tracks_of(config: RacingConfig) -> list[Track]:
 
 
 def _prepared(track: Track, config: RacingConfig, index: int) -> Track:
-    if config.track_scale != 1.0:
-        track = track.scaled(config.track_scale)
+    # A road that was made at the size of a 1:10 car stays as it is.
+    track = track.sized_for(car_of(config).width) if config.scale is None else track.scaled(config.scale)
     if config.reverse:
         track = track.reversed()
     if config.obstacles:
