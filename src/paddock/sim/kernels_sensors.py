@@ -89,7 +89,7 @@ def along_lap(difference: float, length: float) -> float:
     return difference
 
 
-@part
+@inline
 def trace_rays(
     n: int, group: int, reach: float, mount: float, obstacles_seen: bool,
     parameters: Any, doubles: Any, singles: Any, integers: Any, flags: Any,
@@ -155,7 +155,7 @@ def repeat(readings: Any, n: int) -> None:
             readings[n, age, k] = readings[n, 0, k]
 
 
-@part
+@inline
 def sense_rays(
     n: int, fresh: bool, options: Any, numbers: Any,
     parameters: Any, doubles: Any, singles: Any, integers: Any, flags: Any,
@@ -245,7 +245,7 @@ def read_instruments(n: int, singles: Any, integers: Any, values: Any) -> None:
     values[9] = singles[APPLIED_THROTTLE, n]
 
 
-@part
+@inline
 def sense(
     n: int, fresh: bool, options: Any, numbers: Any,
     parameters: Any, doubles: Any, singles: Any, integers: Any, flags: Any,

@@ -50,6 +50,7 @@ from paddock.sim.layout import (
     CRASHED,
     CURVATURE,
     CUT,
+    DISTANCE,
     DRAW_JITTER,
     EDGE_CRASH,
     EDGE_GRASS,
@@ -63,11 +64,13 @@ from paddock.sim.layout import (
     ITEM_0,
     LANES,
     LAP_COMPLETED,
+    LAP_DISTANCE,
     LAP_REJECTED,
     LATERAL,
     LATERAL_ACCELERATION,
     LEFT_WIDTH,
     LONGITUDINAL_ACCELERATION,
+    NEXT_GATE,
     NUMBER_GRASS_DRAG,
     NUMBER_GRASS_GRIP,
     NUMBER_TIME_STEP,
@@ -97,6 +100,7 @@ from paddock.sim.layout import (
     STEP_CAR,
     STEPS,
     SURFACE,
+    TIME,
     TOUCHED_CAR,
     TRACK,
     TRACK_FIRST_OBSTACLE,
@@ -145,7 +149,7 @@ def accept_action(n: int, actions: Any, queue: Any, options: Any, integers: Any)
     return queue[n, age, 0], queue[n, age, 1]
 
 
-@part
+@inline
 def drive(
     start: int, stop: int, modes: Any, actions: Any, queue: Any, options: Any, numbers: Any,
     parameters: Any, doubles: Any, singles: Any, integers: Any, flags: Any, lanes: Any, path: Any,
@@ -242,7 +246,7 @@ def shift_gears(n: int, parameters: Any, singles: Any, integers: Any) -> None:
     integers[GEAR, n] = gear if speed > -0.1 else 0
 
 
-@part
+@inline
 def settle(
     n: int, lane: int, before_x: float, before_y: float, options: Any, numbers: Any,
     parameters: Any, doubles: Any, singles: Any, integers: Any, flags: Any,
@@ -301,11 +305,17 @@ def settle(
     along = singles[VX, n] * (cos * tx + sin * ty) + singles[VY, n] * (cos * ty - sin * tx)
     flags[WRONG_WAY, n] = along < -WRONG_WAY_SPEED
     singles[PROGRESS_GAIN, n] = 0.0 if flags[OFF_TRACK, n] and gain > 0.0 else gain
-    judge(
-        n, gain, numbers[NUMBER_TIME_STEP], options[OPTION_GATES], options[OPTION_SECTORS], half_width,
-        before_x, before_y, path, lane, LANES, options[OPTION_SUBSTEPS], road, track,
-        doubles, integers, flags, lap_times, lap_kinds, sector_times,
-    )  # fmt: skip
+    next_gate = integers[NEXT_GATE, n] * length / options[OPTION_GATES]
+    if doubles[LAP_DISTANCE, n] + gain >= next_gate and gain > 0.0:
+        judge(
+            n, gain, numbers[NUMBER_TIME_STEP], options[OPTION_GATES], options[OPTION_SECTORS], half_width,
+            before_x, before_y, path, lane, options[OPTION_SUBSTEPS], road, track,
+            doubles, integers, flags, lap_times, lap_kinds, sector_times,
+        )  # fmt: skip
+    else:
+        doubles[LAP_DISTANCE, n] += gain
+    doubles[DISTANCE, n] += gain
+    doubles[TIME, n] += numbers[NUMBER_TIME_STEP]
     shift_gears(n, parameters, singles, integers)
 
 

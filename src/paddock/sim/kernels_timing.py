@@ -13,7 +13,6 @@ from paddock.sim.kernels_road import between, frame_at, place_at
 from paddock.sim.layout import (
     BEST_LAP_TIME,
     CUT,
-    DISTANCE,
     FLYING_LAP,
     LAP_COMPLETED,
     LAP_COUNT,
@@ -40,7 +39,7 @@ from paddock.sim.threads import part
 
 @part
 def crossing(
-    gate_s: float, guess: float, x: float, y: float, path: Any, lane: int, lanes: int, substeps: int,
+    gate_s: float, guess: float, x: float, y: float, path: Any, lane: int, substeps: int,
     road: Any, track: Any,
 ) -> tuple[float, float, float, float]:  # fmt: skip
     """(share of the step at which the gate's line was crossed, lateral m there, left and right width m).
@@ -72,17 +71,16 @@ def crossing(
 @part
 def judge(
     n: int, gain: float, time_step: float, gates: int, sectors: int, half_width: float,
-    x: float, y: float, path: Any, lane: int, lanes: int, substeps: int, road: Any, track: Any,
+    x: float, y: float, path: Any, lane: int, substeps: int, road: Any, track: Any,
     doubles: Any, integers: Any, flags: Any, lap_times: Any, lap_kinds: Any, sector_times: Any,
 ) -> None:  # fmt: skip
-    """Take account of `gain` net metres driven by car `n` in the control step that began at (x, y).
+    """Take account of the gates within the `gain` net metres that car `n` drove in the step that began at (x, y).
 
     `sector_times` [N, 2, sectors] holds this lap's sectors and those of the last counted lap.
     """
     length = track[TRACK_LENGTH]
     before = doubles[LAP_DISTANCE, n]
     after = before + gain
-    doubles[DISTANCE, n] += gain
     for _ in range(gates + 1):
         gate = integers[NEXT_GATE, n]
         place = gate * length / gates
@@ -90,7 +88,7 @@ def judge(
             break
         guess = min(max((place - before) / gain, 0.0), 1.0)
         gate_s = doubles[LAP_ORIGIN, n] + place
-        share, lateral, left, right = crossing(gate_s, guess, x, y, path, lane, lanes, substeps, road, track)
+        share, lateral, left, right = crossing(gate_s, guess, x, y, path, lane, substeps, road, track)
         time = doubles[TIME, n] + share * time_step
         if lateral > left + half_width or -lateral > right + half_width:
             flags[LAP_VALID, n] = False
@@ -108,7 +106,6 @@ def judge(
         else:
             integers[NEXT_GATE, n] = gate + 1
     doubles[LAP_DISTANCE, n] = after
-    doubles[TIME, n] += time_step
 
 
 @part
