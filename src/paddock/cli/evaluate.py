@@ -19,7 +19,8 @@ def evaluate(
     arguments: Annotated[
         list[str] | None, typer.Argument(metavar="[KEY=VALUE ...]", help="controller=NAME, environment.KEY=VALUE.")
     ] = None,
-    episodes: Annotated[int, typer.Option(min=1, help="Whole episodes to judge.")] = 20,
+    track: Annotated[list[str] | None, typer.Option(help="Race tracks to judge on, in place of training's.")] = None,
+    episodes: Annotated[int, typer.Option(min=1, help="Whole episodes, or starts, to judge.")] = 64,
     seed: Annotated[int, typer.Option(min=0, help="Of the first start; the others follow.")] = 1000,
     stochastic: Annotated[bool, typer.Option("--stochastic", help="Sample actions instead of the likeliest.")] = False,
     which: Annotated[str, typer.Option(help="best (by evaluation) or latest.")] = "best",
@@ -32,32 +33,37 @@ def evaluate(
     from rich.table import Table
 
     from paddock.orchestration.judge import find_subject
-    from paddock.rollout.evaluation import evaluate as judge
     from paddock.rollout.evaluation import record_video
 
     if which not in ("best", "latest"):
         raise InputError(f"--which '{which}' is neither best nor latest.")
     overrides = [text for text in arguments or [] if not text.startswith("controller=")]
     chosen = [text.partition("=")[2] for text in arguments or [] if text.startswith("controller=")]
+    if track:
+        overrides += [f"environment.track=[{','.join(track)}]", "environment.procedural=0"]
     found = find_subject(subject, runs_dir, which=which, controller=chosen[-1] if chosen else None, overrides=overrides)
-    result = judge(found.actor, found.make_env, episodes=episodes, seed=seed, deterministic=not stochastic)
+    result = found.judge(found.actor, found.make_env, episodes=episodes, seed=seed, deterministic=not stochastic)
     protocol = {"episodes": episodes, "seed": seed, "deterministic": not stochastic}
-    values = {"subject": found.name, "protocol": protocol, **result.metrics(), "returns": result.returns.tolist()}
+    values = {"subject": found.name, "protocol": protocol, **result.metrics(), **result.details()}
     if video:
         file = found.folder / "videos" / f"evaluation-{seed}.mp4"
-        record_video(found.actor, found.make_env, file, seed=seed, deterministic=not stochastic)
+        record = getattr(found.judge, "record_video", record_video)
+        record(found.actor, found.make_env, file, seed=seed, deterministic=not stochastic)
         values["video"] = str(file)
     if as_json:
         print(json.dumps(values, indent=2))
         return
     kind = "sampled" if stochastic else "deterministic"
+    rows = result.table()
+    if len(rows) == 1:  # A single row reads better upright.
+        rows = [{"metric": name, "value": text} for name, text in rows[0].items()]
     table = Table()
-    table.add_column("metric")
-    table.add_column("value", justify="right")
-    for name, value in result.metrics().items():
-        table.add_row(name, f"{value:.2f}")
+    for number, name in enumerate(rows[0]):
+        table.add_column(name, justify="right" if number else "left")
+    for row in rows:
+        table.add_row(*row.values())
     console = Console()
-    console.print(f"{found.name}: {episodes} {kind} episodes from seed {seed}", highlight=False)
+    console.print(f"{found.name}: {episodes} {kind} episodes, seed {seed}", highlight=False)
     console.print(table)
     if video:
         console.print(f"video: {values['video']}", soft_wrap=True, highlight=False)

@@ -16,6 +16,7 @@ from paddock import __version__
 VERBS = {
     "train": ("paddock.cli.train", "Train an agent, or resume a run."),
     "evaluate": ("paddock.cli.evaluate", "Judge a trained policy: whole episodes, fixed seeds."),
+    "race": ("paddock.cli.race", "Race policies beside the classical driver and recorded people."),
     "tracks": ("paddock.cli.tracks", "List, draw, generate and import race tracks."),
 }
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import yaml
 from omegaconf import OmegaConf
 
+from paddock.config.compose import choices
 from paddock.config.migrate import migrate
-from paddock.config.schema import instantiate, validate_target
+from paddock.config.schema import TargetSchema, instantiate, validate_target
 from paddock.config.validate import validate
 from paddock.core.errors import InputError
 from paddock.environments.spaces import spec_of
@@ -20,7 +22,7 @@ from paddock.orchestration.checkpoint import CheckpointStore, read_checkpoint
 from paddock.orchestration.experiment import ExperimentConfig
 from paddock.rollout.actor import ActorModule, load_policy, read_description
 from paddock.rollout.controllers import ControllerManager
-from paddock.rollout.evaluation import MakeEnv
+from paddock.rollout.evaluation import Judge, MakeEnv, evaluate
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Subject:
     folder: Path
     actor: ActorModule
     make_env: MakeEnv
+    judge: Judge
 
 
 def find_subject(
@@ -58,7 +61,8 @@ def _exported(folder: Path, name: str, overrides: Sequence[str], home: Path | No
         raise InputError(f"the policy in '{folder}' does not say which environment it is for.")
     environment = _with_overrides({"environment": description["environment"]}, overrides)["environment"]
     config = validate_target(environment)
-    return Subject(name, home or folder, load_policy(folder), partial(instantiate, config))
+    judge = judge_of(config, RunFolder(home) if home else None, overrides)
+    return Subject(name, home or folder, load_policy(folder), partial(instantiate, config), judge)
 
 
 def _from_checkpoint(run: RunFolder, which: str, controller: str | None, overrides: Sequence[str]) -> Subject:
@@ -78,7 +82,20 @@ def _from_checkpoint(run: RunFolder, which: str, controller: str | None, overrid
     available = {name: instantiate(part, components, spec) for name, part in config.controllers.available.items()}
     manager = ControllerManager(available, config.controllers.default)
     manager.select(controller)
-    return Subject(run.name, run.path, manager.active, partial(make_environment, config))
+    judge = judge_of(config.environment, run, overrides)
+    return Subject(run.name, run.path, manager.active, partial(make_environment, config), judge)
+
+
+def judge_of(environment: TargetSchema, run: RunFolder | None, overrides: Sequence[str] = ()) -> Judge:
+    """Who judges: the run's own judge, unless the environment is changed; else the shipped one of its environment."""
+    if run is not None and not overrides:
+        chosen = migrate(run.read_config())["evaluation"].get("judge")
+        return instantiate(validate_target(chosen)) if chosen else evaluate
+    files = choices("judging")
+    name = environment.target_.split(".")[-2]
+    if name not in files:
+        return evaluate
+    return instantiate(validate_target(yaml.safe_load(files[name].read_text(encoding="utf-8"))["evaluation"]["judge"]))
 
 
 def _with_overrides(values: dict, overrides: Sequence[str]) -> dict:

@@ -178,7 +178,8 @@ class Orchestrator:
                 results |= evaluation.metrics(prefix)
             if settings.video:
                 file = self.run_folder.videos / f"step-{self.counters.agent_steps:012d}.mp4"
-                record_video(actor, self._make_eval_env, file, seed=settings.seed)
+                record = getattr(self._judge, "record_video", record_video)
+                record(actor, self._make_eval_env, file, seed=settings.seed)
         self.metrics.add(results)
         self.metrics.latest.update(results)
         score = results.get(settings.metric)

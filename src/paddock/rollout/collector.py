@@ -173,9 +173,7 @@ class EndedEpisodes:
         """Means over the episodes; one that has no number (not a lap, say) is left out of that mean."""
         found = {name: np.concatenate(parts).astype(np.float64) for name, parts in self._values.items()}
         return {
-            f"collect/{name}": float(np.nanmean(values))
-            for name, values in found.items()
-            if np.isfinite(values).any()
+            f"collect/{name}": float(np.nanmean(values)) for name, values in found.items() if np.isfinite(values).any()
         }
 
 

@@ -36,9 +36,13 @@ class EvaluationConfig(Schema):
 
 
 class Judgement(Protocol):
-    """What an evaluation found, as numbers to log."""
+    """What an evaluation found: numbers to log, rows for people by column, and every single result."""
 
     def metrics(self, prefix: str = "eval/") -> dict[str, float]: ...
+
+    def table(self) -> list[dict[str, str]]: ...
+
+    def details(self) -> dict[str, Any]: ...
 
 
 class Judge(Protocol):
@@ -64,6 +68,12 @@ class Evaluation:
             f"{prefix}return_max": float(self.returns.max()),
             f"{prefix}length": float(self.lengths.mean()),
         }
+
+    def table(self) -> list[dict[str, str]]:
+        return [{"metric": name, "value": f"{value:.2f}"} for name, value in self.metrics().items()]
+
+    def details(self) -> dict[str, Any]:
+        return {"returns": self.returns.tolist()}
 
 
 def evaluate(actor: ActorModule, make_env: MakeEnv, *, episodes: int, seed: int, deterministic: bool) -> Evaluation:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 import torch
 from pydantic import Field
 
 from paddock.config.schema import TargetSchema
 from paddock.environments.racing import RacingVectorEnv
 from paddock.rollout.actor import ActorModule
-from paddock.rollout.evaluation import MakeEnv
+from paddock.rollout.evaluation import MakeEnv, record_video
+from paddock.rollout.racing_classical import classical_lap
 from paddock.rollout.racing_laps import Laps, PolicyDriver, drive_laps, judging_config
+from paddock.rollout.racing_records import Recorder
+from paddock.rollout.racing_video import film_lap
+
+FILMED = 4  # starts, of which the best lap is filmed
 
 
 class LapJudgeConfig(TargetSchema):
@@ -21,15 +30,13 @@ class LapJudgeConfig(TargetSchema):
 
 
 class LapJudge:
-    """One flying lap from each of many standing starts, spread over the lap. Keeps its environment from call to call."""
+    """One flying lap from each of many standing starts, spread over the lap. Its environment is made once."""
 
     def __init__(self, config: LapJudgeConfig) -> None:
         self.config = config
         self._env: RacingVectorEnv | None = None
 
-    def __call__(
-        self, actor: ActorModule, make_env: MakeEnv, *, episodes: int, seed: int, deterministic: bool
-    ) -> Laps:
+    def __call__(self, actor: ActorModule, make_env: MakeEnv, *, episodes: int, seed: int, deterministic: bool) -> Laps:
         """Laps of `episodes` starts; training's random numbers are left as they were."""
         env = self._environment(make_env, episodes)
         was_training = actor.training
@@ -38,9 +45,26 @@ class LapJudge:
         actor.train(was_training)
         return laps
 
+    def record_video(
+        self, actor: ActorModule, make_env: MakeEnv, file: Path, *, seed: int, deterministic: bool = True
+    ) -> int:
+        """Film the best of a few laps against the classical driver's; an episode where no lap was completed."""
+        env = self._environment(make_env, FILMED)
+        recorder = Recorder(env._rows)
+        with torch.random.fork_rng(devices=[]):
+            driver = PolicyDriver(actor, FILMED, seed=seed, deterministic=deterministic)
+            laps = drive_laps(env, driver, seed=seed, watch=recorder)
+        if not laps.finished.any():
+            return record_video(actor, make_env, file, seed=seed, deterministic=deterministic)
+        best = int(np.nanargmin(laps.lap_time))
+        index = int(env.world.track_index[env._rows][best])
+        lap = recorder.lap(best, driver="agent", track=laps.track[best], car_name=env.config.car)
+        return film_lap(file, env.world.tracks[index], lap, classical_lap(env.config, index))
+
     def _environment(self, make_env: MakeEnv, cars: int) -> RacingVectorEnv:
         if self._env is None or self._env.num_envs != cars:
-            config, changes = self.config, {}
+            config = self.config
+            changes: dict[str, Any] = {}
             if config.procedural:
                 changes = {"procedural": config.procedural, "procedural_seed": config.procedural_seed}
             elif config.track is not None:

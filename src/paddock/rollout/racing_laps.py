@@ -26,7 +26,6 @@ Floats = NDArray[np.float64]
 PATIENCE = 2.0  # reference laps that a counted lap may take, and as much again to get to the line
 GRACE = 20.0  # s on top of that
 STRANDED = 200  # control steps without getting further after which a start has failed
-TRACE = ("x", "y", "s", "heading", "vx", "vy", "steer", "lateral", "time")
 
 
 class Driver(Protocol):
@@ -95,6 +94,39 @@ class Laps:
             values |= {f"sector_{number}_delta": delta for number, delta in enumerate(deltas, start=1)}
         return {f"{prefix}{name}": float(value) for name, value in values.items()}
 
+    def table(self) -> list[dict[str, str]]:
+        """A row for each track, and one for all of them together where there are several."""
+        names = list(dict.fromkeys(self.track))
+        rows = [_row(name, self.of_track(name)) for name in names]
+        return rows if len(names) == 1 else [*rows, _row("all", self)]
+
+    def details(self) -> dict[str, Any]:
+        """Every start; what does not exist is None."""
+        columns = {name: value for name, value in self.__dict__.items() if name != "track"}
+        starts = [
+            {"track": track, **{name: _plain(value[index]) for name, value in columns.items()}}
+            for index, track in enumerate(self.track)
+        ]
+        return {"starts": starts}
+
+
+def _row(name: str, laps: Laps) -> dict[str, str]:
+    found = laps.metrics("")
+    row = {"track": name, "finished": f"{laps.finished.sum()}/{len(laps.track)}"}
+    times = ("best_lap", "mean_lap", "lap_std")
+    row |= {each.replace("_", " "): f"{found[each]:.3f}" if each in found else "" for each in times}
+    ratios = ("best_ratio", "ratio")
+    row |= {each.replace("_", " "): f"{found[each]:.4f}" if each in found else "" for each in ratios}
+    sectors = [f"sector_{number}_delta" for number in range(1, laps.sectors.shape[1] + 1)]
+    row |= {f"S{k} delta": f"{found[each]:+.3f}" if each in found else "" for k, each in enumerate(sectors, start=1)}
+    return row | {"off track s": f"{found['off_track']:.2f}", "wheels off s": f"{found['wheels_off']:.1f}"}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return [_plain(one) for one in value]
+    return float(value) if np.isfinite(value) else None
+
 
 class PolicyDriver:
     """A policy at the wheel, with random numbers and recurrent state of its own."""
@@ -130,15 +162,19 @@ def drive_laps(
     *,
     seed: int,
     speed: Floats | float = 0.0,
+    track_index: NDArray[np.intp] | None = None,
     watch: Callable[[World, NDArray[np.bool_]], None] | None = None,
 ) -> Laps:
     """Drive until every start has completed one flying lap or is given up; starts are spread evenly over each lap.
 
-    speed: m/s at the start. `watch(world, driving)` is called after every step with who is still driving, [N].
+    speed: m/s at the start. track_index: [N] the track of each start; by default the tracks in turn.
+    `watch(world, driving)` is called after every step with who is still driving, [N].
     """
     world, rows = env.world, env._rows
     count = env.num_envs
-    track_index, start = spread_starts(count, np.array([track.length for track in world.tracks]))
+    lengths = np.array([track.length for track in world.tracks])
+    track_index = np.arange(count) % len(lengths) if track_index is None else track_index
+    start = spread_starts(track_index, lengths)
     observation, _ = env.reset(seed=seed, options={"s": start, "speed": speed, "track_index": track_index})
     laps = [env.reference.laps[index] for index in track_index]
     reference = np.array([lap.lap_time for lap in laps])
@@ -173,9 +209,10 @@ def drive_laps(
     )
 
 
-def spread_starts(count: int, lengths: Floats) -> tuple[NDArray[np.intp], Floats]:
-    """[N] track and [N] m along its lap: tracks in turn, the starts of one track evenly over its length."""
-    track = np.arange(count) % len(lengths)
-    turn = np.arange(count) // len(lengths)
-    per_track = np.maximum(np.bincount(track, minlength=len(lengths)), 1)
-    return track, turn / per_track[track] * lengths[track]
+def spread_starts(track: NDArray[np.intp], lengths: Floats) -> Floats:
+    """[N] m along the lap of each start's `track`, which is `lengths` m long: evenly over the lap of every track."""
+    start = np.zeros(len(track))
+    for index in np.unique(track):
+        mine = np.flatnonzero(track == index)
+        start[mine] = np.arange(len(mine)) / len(mine) * lengths[index]
+    return start

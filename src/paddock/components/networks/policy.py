@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from paddock.components.networks.distributions import Categorical, Gaussian
 from paddock.components.networks.mlp import flatten_observation, linear
-from paddock.config.schema import Part, TargetSchema, instantiate
+from paddock.config.schema import Part, TargetSchema, instantiate, load_target
 from paddock.core.specs import Spec
 
 
@@ -26,7 +26,7 @@ class StochasticPolicy(nn.Module):
     def __init__(self, config: PolicyConfig, spec: Spec) -> None:
         super().__init__()
         self.config = config
-        self.network = instantiate(config.network, _observation_size(spec))
+        self.network = build_network(config.network, spec)
         self.is_discrete = spec.action.is_discrete
         outputs = spec.action.choices if spec.action.choices is not None else spec.action.size
         self.head = linear(self.network.outputs, outputs, gain=config.head_gain)
@@ -35,7 +35,7 @@ class StochasticPolicy(nn.Module):
 
     def forward(self, observation: dict[str, Tensor]) -> Gaussian | Categorical:
         """Observation parts [B, ...] to a distribution over actions [B, A] or [B]."""
-        outputs = self.head(self.network(flatten_observation(observation)))
+        outputs = self.head(encode(self.network, observation))
         return Categorical(outputs) if self.is_discrete else Gaussian(outputs, self.log_std)
 
 
@@ -52,13 +52,21 @@ class ValueFunction(nn.Module):
     def __init__(self, config: ValueConfig, spec: Spec) -> None:
         super().__init__()
         self.config = config
-        self.network = instantiate(config.network, _observation_size(spec))
+        self.network = build_network(config.network, spec)
         self.head = linear(self.network.outputs, 1, gain=config.head_gain)
 
     def forward(self, observation: dict[str, Tensor]) -> Tensor:
         """Observation parts [B, ...] to values [B]."""
-        return self.head(self.network(flatten_observation(observation))).squeeze(-1)
+        return self.head(encode(self.network, observation)).squeeze(-1)
 
 
-def _observation_size(spec: Spec) -> int:
-    return sum(max(part.size, 1) for part in spec.observation.values())
+def build_network(config: TargetSchema, spec: Spec) -> nn.Module:
+    """The network that `config` describes, for the whole observation: sized by one vector, or by its parts."""
+    if getattr(load_target(config.target_), "reads_parts", False):
+        return instantiate(config, spec)
+    return instantiate(config, sum(max(part.size, 1) for part in spec.observation.values()))
+
+
+def encode(network: nn.Module, observation: dict[str, Tensor]) -> Tensor:
+    """Features of an observation: a network gets its parts by name if it says `reads_parts`, else one vector."""
+    return network(observation if getattr(network, "reads_parts", False) else flatten_observation(observation))

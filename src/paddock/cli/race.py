@@ -1,0 +1,44 @@
+"""`paddock race`: a leaderboard of agents, the classical driver and recorded people, with a picture."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(pretty_exceptions_enable=False)
+
+
+@app.command()
+def race(
+    drivers: Annotated[
+        list[str], typer.Argument(metavar="RUN|POLICY ...", help="Runs (the newest of a name) or policies.")
+    ],
+    track: Annotated[str | None, typer.Option(help="Where; by default where the first one trained.")] = None,
+    starts: Annotated[int, typer.Option(min=1, help="Standing starts, spread over the lap; the best lap counts.")] = 16,
+    seed: Annotated[int, typer.Option(min=0, help="Of the starts.")] = 1000,
+    people: Annotated[Path, typer.Option(help="A folder of recorded laps.")] = Path("laps"),
+    video: Annotated[bool, typer.Option("--video", help="Film the best lap against the classical driver.")] = False,
+    save_laps: Annotated[
+        bool, typer.Option("--save-laps", help="Write every driver's best lap as a lap file.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Where to write; races/TRACK by default.")] = None,
+    runs_dir: Annotated[Path, typer.Option(help="Where runs are.")] = Path("runs"),
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+) -> None:
+    """Race policies on one track, beside the classical driver and recorded people."""
+    from rich.console import Console
+
+    from paddock.orchestration.racing_race import run_race
+    from paddock.orchestration.racing_report import print_race, write_race
+
+    result = run_race(drivers, runs_dir, track=track, starts=starts, seed=seed, people=people)
+    folder = out or Path("races") / result.track.name.replace(":", "-")
+    files = write_race(folder, result, runs_dir=runs_dir, drivers=drivers, video=video, save_laps=save_laps)
+    if as_json:
+        values: dict[str, Any] = {**result.values(), "files": {name: str(file) for name, file in files.items()}}
+        print(json.dumps(values, indent=2))
+    else:
+        print_race(Console(), result, files)

@@ -1,0 +1,65 @@
+"""What a race leaves: files in a folder, and the leaderboard in the terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from paddock.experiments.run import RunFolder
+from paddock.orchestration.racing_page import write_page
+from paddock.orchestration.racing_race import AGENT, Race, newest
+from paddock.rollout.racing_chart import race_picture
+from paddock.rollout.racing_classical import NAME as CLASSICAL
+from paddock.rollout.racing_records import LapRecord, write_lap
+from paddock.rollout.racing_video import film_lap
+from paddock.sim.track_picture import format_lap_time
+
+
+def write_race(
+    folder: Path, race: Race, *, runs_dir: Path, drivers: Sequence[str], video: bool = False, save_laps: bool = False
+) -> dict[str, Path]:
+    """Standings, picture and page, and if asked for the film and the laps; gives the files by what they are."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {"standings": folder / "standings.json", "picture": folder / "race.png", "page": folder / "race.html"}
+    files["standings"].write_text(json.dumps(race.values(), indent=2), encoding="utf-8")
+    race_picture(race.track, race.reference, race.standings, car=race.car).save(files["picture"])
+    laps = {standing.name: standing.lap for standing in race.standings if standing.lap is not None}
+    if video and (lap := _best_agent_lap(race)) is not None:
+        files["video"] = folder / "lap.mp4"
+        film_lap(files["video"], race.track, lap, laps.get(CLASSICAL))
+    if save_laps:
+        for name, lap in laps.items():
+            write_lap(folder / "laps" / f"{name.replace(' ', '_').replace('/', '_')}.json", lap)
+        files["laps"] = folder / "laps"
+    run_path = Path(newest(drivers[0], runs_dir))
+    run = RunFolder(run_path) if (run_path / "config.yaml").is_file() else None
+    write_page(files["page"], race, video=files.get("video"), run=run)
+    return files
+
+
+def _best_agent_lap(race: Race) -> LapRecord | None:
+    return next((one.lap for one in race.standings if one.kind == AGENT and one.lap is not None), None)
+
+
+def print_race(console: Console, race: Race, files: Mapping[str, Path]) -> None:
+    """The leaderboard, and where the files are."""
+    reference = race.reference.lap_time
+    title = f"{race.track.name}, {race.car}: reference lap {format_lap_time(reference)}"
+    table = Table(title=title)
+    for name in ("", "driver", "kind", "best lap", "to reference", "ratio", "mean lap", "finished", "off track"):
+        table.add_column(name, justify="left" if name in ("driver", "kind") else "right")
+    for place, standing in enumerate(race.standings, start=1):
+        lap = standing.lap
+        timed = ("no lap", "", "", "")
+        if lap is not None:
+            delta, ratio = f"{lap.lap_time - reference:+.3f}", f"{lap.lap_time / reference:.4f}"
+            timed = (format_lap_time(lap.lap_time), delta, ratio, format_lap_time(standing.mean_lap))
+        finished, off_track = f"{standing.finished}/{standing.starts}", f"{standing.off_track:.1f} s"
+        table.add_row(str(place), standing.name, standing.kind, *timed, finished, off_track)
+    console.print(table)
+    for name, file in files.items():
+        console.print(f"{name}: {file}", highlight=False, soft_wrap=True)

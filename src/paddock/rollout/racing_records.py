@@ -1,0 +1,135 @@
+"""A lap as something to keep: where a car was and how fast, by whoever drove it; and the file that holds one.
+
+A lap file is JSON: `{"format": "paddock-lap", "version": 1, "driver", "track", "car", "lap_time", "sectors",
+"samples": {"time": [...], "x": [...], ...}}`, SI units, times since the line.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paddock.core.errors import InputError
+from paddock.core.trees import write_synced
+from paddock.sim.world import World
+
+Floats = NDArray[np.float64]
+FORMAT, VERSION = "paddock-lap", 1
+COLUMNS = ("time", "s", "x", "y", "heading", "speed", "steer", "gear", "rpm")
+REQUIRED = ("time", "s", "x", "y", "speed")
+
+
+@dataclass(frozen=True)
+class LapRecord:
+    """One counted lap. samples: arrays [P] by name: `time` s since the line, `s` m along the lap, `x`, `y` m,
+    `heading` rad, `speed` m/s, `steer` rad, `gear`, `rpm`; at least those of `REQUIRED`. sectors: s."""
+
+    driver: str
+    track: str
+    car: str
+    lap_time: float
+    sectors: tuple[float, ...]
+    samples: Mapping[str, Floats]
+
+    def along(self, name: str, places: Floats, length: float) -> Floats:
+        """A sampled quantity at places (m along a lap of `length` m); `time` runs from 0 to the lap time."""
+        s, values = self.samples["s"], self.samples[name]
+        order = np.argsort(s, kind="stable")
+        s, values = s[order], values[order]
+        if name == "time":
+            return np.interp(places, np.concatenate([[0.0], s, [length]]), [0.0, *values, self.lap_time])
+        return np.interp(places, s, values, period=length)
+
+    def at(self, name: str, time: float) -> float:
+        """A sampled quantity at a moment of the lap, held at its ends."""
+        return float(np.interp(time, self.samples["time"], self.samples[name]))
+
+
+class Recorder:
+    """Watches cars drive (see `drive_laps`) and gives the laps that they completed."""
+
+    def __init__(self, rows: slice) -> None:
+        self._rows = rows
+        self._seen: list[NDArray[np.float64]] = []
+        self._finish: dict[int, tuple[float, float, tuple[float, ...]]] = {}
+
+    def __call__(self, world: World, driving: NDArray[np.bool_]) -> None:
+        rows = self._rows
+        speed = np.hypot(world.vx[rows], world.vy[rows])
+        columns = (world.time, world.s, world.x, world.y, world.heading, None, world.steer, world.gear, world.rpm)
+        self._seen.append(np.stack([speed if column is None else column[rows] for column in columns]))
+        for car in np.flatnonzero(driving & world.lap_completed[rows]):
+            sectors = tuple(float(time) for time in world.last_sector_times[rows][car])
+            lap_time = float(world.last_lap_time[rows][car])
+            self._finish[int(car)] = (float(world.lap_start[rows][car]) - lap_time, lap_time, sectors)
+
+    def lap(self, car: int, *, driver: str, track: str, car_name: str) -> LapRecord:
+        """The completed lap of one of the watched cars."""
+        began, lap_time, sectors = self._finish[car]
+        seen = np.stack([step[:, car] for step in self._seen], axis=1)
+        during = (seen[0] > began) & (seen[0] <= began + lap_time)
+        samples = dict(zip(COLUMNS, seen[:, during], strict=True))
+        samples["time"] = samples["time"] - began
+        samples["heading"] = np.unwrap(samples["heading"])
+        return LapRecord(driver, track, car_name, lap_time, sectors, samples)
+
+
+def write_lap(file: Path, lap: LapRecord) -> None:
+    """Write a lap file; the folder is made if need be."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    values = {
+        "format": FORMAT,
+        "version": VERSION,
+        "driver": lap.driver,
+        "track": lap.track,
+        "car": lap.car,
+        "lap_time": lap.lap_time,
+        "sectors": list(lap.sectors),
+        "samples": {name: np.round(column, 4).tolist() for name, column in lap.samples.items()},
+    }
+    write_synced(file, json.dumps(values).encode())
+
+
+def read_lap(file: Path) -> LapRecord:
+    """Read a lap file; anything that does not fit is told with the file's name."""
+    try:
+        values = json.loads(file.read_bytes())
+    except (OSError, ValueError) as error:
+        raise InputError(f"the lap in '{file}' cannot be read: {error}") from error
+    if not isinstance(values, dict) or values.get("format") != FORMAT:
+        raise InputError(f'\'{file}\' is not a lap: it has no "format": "{FORMAT}".')
+    if values.get("version") != VERSION:
+        raise InputError(f"the lap in '{file}' is of version {values.get('version')}; this Paddock reads {VERSION}.")
+    try:
+        return _checked(values)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"the lap in '{file}' is incomplete or damaged: {error}") from error
+
+
+def read_laps(folder: Path, *, track: str, car: str) -> list[LapRecord]:
+    """All laps of a folder that were driven with this car on this track, quickest first; none if it is not there."""
+    laps = [read_lap(file) for file in sorted(folder.glob("*.json"))]
+    return sorted((lap for lap in laps if lap.track == track and lap.car == car), key=lambda lap: lap.lap_time)
+
+
+def _checked(values: dict[str, Any]) -> LapRecord:
+    samples = {str(name): np.asarray(column, dtype=np.float64) for name, column in values["samples"].items()}
+    if missing := [name for name in REQUIRED if name not in samples]:
+        raise ValueError(f"no samples of {', '.join(missing)}")
+    count = len(samples["time"])
+    if count < 2 or any(column.shape != (count,) or not np.isfinite(column).all() for column in samples.values()):
+        raise ValueError("samples are not lists of at least two finite numbers, all of one length")
+    if (np.diff(samples["time"]) <= 0).any():
+        raise ValueError("the times of the samples do not increase")
+    lap_time = float(values["lap_time"])
+    if not math.isfinite(lap_time) or lap_time <= 0:
+        raise ValueError(f"lap_time is {lap_time}")
+    sectors = tuple(float(time) for time in values.get("sectors", []))
+    return LapRecord(str(values["driver"]), str(values["track"]), str(values["car"]), lap_time, sectors, samples)
