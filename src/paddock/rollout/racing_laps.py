@@ -210,9 +210,9 @@ def drive_laps(
 
 
 def spread_starts(track: NDArray[np.intp], lengths: Floats) -> Floats:
-    """[N] m along the lap of each start's `track`, which is `lengths` m long: evenly over the lap of every track."""
+    """[N] m along the lap of each start's `track`, which is `lengths` m long: evenly over every lap, never on the line."""
     start = np.zeros(len(track))
     for index in np.unique(track):
         mine = np.flatnonzero(track == index)
-        start[mine] = np.arange(len(mine)) / len(mine) * lengths[index]
+        start[mine] = (np.arange(len(mine)) + 0.5) / len(mine) * lengths[index]
     return start

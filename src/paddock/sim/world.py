@@ -168,7 +168,11 @@ class World:
         for column, value in enumerate((s, lateral, heading_error, speed)):
             self._starts[:, column] = np.nan if value is None else value
         self._modes[:] = np.where(chosen, layout.RESET_CAR, layout.SKIP_CAR)
+        draws_track = self._options[layout.OPTION_RANDOM_TRACK]
+        if track_index is not None:  # What is given goes before what would be drawn.
+            self._options[layout.OPTION_RANDOM_TRACK] = 0
         self._advance()
+        self._options[layout.OPTION_RANDOM_TRACK] = draws_track
 
     def step(self, action: ArrayLike, reset_mask: Flags | None = None) -> None:
         """Drive one control step with `action` [N, 2]: steer (left positive) and throttle, both in [-1, 1].
