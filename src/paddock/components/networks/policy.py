@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from pydantic import Field
 from torch import Tensor, nn
@@ -60,7 +62,7 @@ class ValueFunction(nn.Module):
         return self.head(encode(self.network, observation)).squeeze(-1)
 
 
-def build_network(config: TargetSchema, spec: Spec) -> nn.Module:
+def build_network(config: TargetSchema, spec: Spec) -> Any:
     """The network that `config` describes, for the whole observation: sized by one vector, or by its parts."""
     if getattr(load_target(config.target_), "reads_parts", False):
         return instantiate(config, spec)
