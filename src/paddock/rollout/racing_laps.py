@@ -210,7 +210,7 @@ def drive_laps(
 
 
 def spread_starts(track: NDArray[np.intp], lengths: Floats) -> Floats:
-    """[N] m along the lap of each start's `track`, which is `lengths` m long: evenly over every lap, never on the line."""
+    """[N] m along the lap of the `track` of each start, `lengths` m long: evenly spread, never on the line."""
     start = np.zeros(len(track))
     for index in np.unique(track):
         mine = np.flatnonzero(track == index)

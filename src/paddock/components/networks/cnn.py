@@ -8,8 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from paddock.components.networks.mlp import ACTIVATIONS, Activation, flatten_observation, linear
-from paddock.config.schema import TargetSchema
+from paddock.components.networks.mlp import ACTIVATIONS, MLP, MLPConfig, flatten_observation
 from paddock.core.errors import InputError
 from paddock.core.specs import ArraySpec, Spec
 
@@ -17,25 +16,22 @@ KERNELS = (8, 4, 3)  # pixels on a side, by layer; the last goes on for further 
 STRIDES = (4, 2, 1)
 
 
-class CNNConfig(TargetSchema):
-    """Options of the convolutional encoder."""
+class CNNConfig(MLPConfig):
+    """Options of the convolutional encoder: channels by layer, and the perceptron that joins everything."""
 
     channels: list[int] = Field(default=[16, 32], min_length=1)
-    hidden: int = Field(default=128, ge=1)
-    activation: Activation = "relu"
-    orthogonal: bool = True
 
 
 class CNN(nn.Module):
     """Observation parts to features [B, outputs]: convolutions over each picture (uint8, three axes, the shorter end
-    is the channels), joined with all other numbers by one layer."""
+    is the channels), joined with all other numbers by a perceptron."""
 
     reads_parts = True
 
     def __init__(self, config: CNNConfig, spec: Spec) -> None:
         super().__init__()
         self.config = config
-        self.outputs = config.hidden
+        self.outputs = config.hidden[-1]
         pictures = {name: part for name, part in spec.observation.items() if is_picture(part)}
         if not pictures:
             raise InputError("the CNN needs a picture (uint8 with three axes) in the observation; use an MLP here.")
@@ -48,14 +44,13 @@ class CNN(nn.Module):
                 for name, part in pictures.items()
             ]
         numbers = sum(max(spec.observation[name].size, 1) for name in self._numbers)
-        self.joined = linear(sum(sizes) + numbers, config.hidden, gain=2**0.5 if config.orthogonal else None)
-        self.activation = ACTIVATIONS[config.activation]()
+        self.joined = MLP(config, sum(sizes) + numbers)
 
     def forward(self, observation: dict[str, Tensor]) -> Tensor:
         features = [part(self._prepared(name, observation[name])) for name, part in self.convolutions.items()]
         if self._numbers:
             features.append(flatten_observation({name: observation[name] for name in self._numbers}))
-        return self.activation(self.joined(torch.cat(features, -1)))
+        return self.joined(torch.cat(features, -1))
 
     def _prepared(self, name: str, picture: Tensor) -> Tensor:
         """[B, channels, height, width] from -0.5 to 0.5."""

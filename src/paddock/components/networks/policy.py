@@ -19,6 +19,7 @@ class PolicyConfig(TargetSchema):
 
     network: Part
     log_std_init: float = 0.0
+    log_std_gain: float = Field(default=1.0, gt=0)
     head_gain: float = Field(default=0.01, gt=0)
 
 
@@ -33,12 +34,13 @@ class StochasticPolicy(nn.Module):
         outputs = spec.action.choices if spec.action.choices is not None else spec.action.size
         self.head = linear(self.network.outputs, outputs, gain=config.head_gain)
         if not self.is_discrete:
-            self.log_std = nn.Parameter(torch.full((outputs,), config.log_std_init))
+            # Adam moves every number at one pace; the gain lets the spread of actions go faster than the weights.
+            self.log_std = nn.Parameter(torch.full((outputs,), config.log_std_init / config.log_std_gain))
 
     def forward(self, observation: dict[str, Tensor]) -> Gaussian | Categorical:
         """Observation parts [B, ...] to a distribution over actions [B, A] or [B]."""
         outputs = self.head(encode(self.network, observation))
-        return Categorical(outputs) if self.is_discrete else Gaussian(outputs, self.log_std)
+        return Categorical(outputs) if self.is_discrete else Gaussian(outputs, self.config.log_std_gain * self.log_std)
 
 
 class ValueConfig(TargetSchema):
