@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from paddock.components.networks.distributions import Categorical, Gaussian
 from paddock.components.networks.mlp import flatten_observation, linear
 from paddock.config.schema import Part, TargetSchema, instantiate, load_target
+from paddock.core.errors import InputError
 from paddock.core.specs import Spec
 
 
@@ -20,6 +21,7 @@ class PolicyConfig(TargetSchema):
     network: Part
     log_std_init: float = 0.0
     log_std_gain: float = Field(default=1.0, gt=0)
+    mean_init: list[float] | None = None
     head_gain: float = Field(default=0.01, gt=0)
 
 
@@ -33,6 +35,8 @@ class StochasticPolicy(nn.Module):
         self.is_discrete = spec.action.is_discrete
         outputs = spec.action.choices if spec.action.choices is not None else spec.action.size
         self.head = linear(self.network.outputs, outputs, gain=config.head_gain)
+        if config.mean_init is not None:
+            self._start_from(config.mean_init)
         if not self.is_discrete:
             # Adam moves every number at one pace; the gain lets the spread of actions go faster than the weights.
             self.log_std = nn.Parameter(torch.full((outputs,), config.log_std_init / config.log_std_gain))
@@ -41,6 +45,14 @@ class StochasticPolicy(nn.Module):
         """Observation parts [B, ...] to a distribution over actions [B, A] or [B]."""
         outputs = self.head(encode(self.network, observation))
         return Categorical(outputs) if self.is_discrete else Gaussian(outputs, self.config.log_std_gain * self.log_std)
+
+
+    def _start_from(self, mean: list[float]) -> None:
+        """Begin with these outputs: an agent that already leans the right way explores there."""
+        if len(mean) != self.head.out_features:
+            raise InputError(f"mean_init has {len(mean)} numbers; this policy has {self.head.out_features} outputs.")
+        with torch.no_grad():
+            self.head.bias.copy_(torch.tensor(mean))
 
 
 class ValueConfig(TargetSchema):

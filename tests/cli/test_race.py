@@ -1,0 +1,72 @@
+"""The command line for racing people: train a moment, judge, race."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from paddock.core.errors import InputError
+from paddock.environments.racing import RacingVectorEnv
+from paddock.orchestration.racing_race import newest, run_race
+from paddock.rollout.racing_classical import classical_lap
+from paddock.rollout.racing_laps import judging_config
+from paddock.rollout.racing_records import LapRecord, write_lap
+
+SMALL = [
+    "environment.num_envs=8",
+    "environment.track=oval",
+    "workflow.rollout_steps=128",
+    "workflow.minibatch_size=64",
+    "workflow.epochs=1",
+    "training.total_steps=256",
+    "evaluation.episodes=2",
+    "logging.tensorboard=false",
+]
+
+
+def test_train_judge_and_race(paddock, tmp_path):
+    trained = paddock("train", "racing", "--name", "demo", *SMALL)
+    assert trained.returncode == 0, trained.stderr
+    assert "eval finish rate" in trained.stdout
+
+    judged = paddock("evaluate", "demo", "--episodes", "2", "--track", "oval", "--track", "kidney", "--json")
+    assert judged.returncode == 0, judged.stderr
+    values = json.loads(judged.stdout)
+    assert [start["track"] for start in values["starts"]] == ["oval", "kidney"]
+    assert 0.0 <= values["eval/finish_rate"] <= 1.0
+
+    lap = classical_lap(judging_config(RacingVectorEnv(1, track="oval")), 0)
+    assert lap is not None
+    write_lap(tmp_path / "laps" / "ada.json", LapRecord("Ada", "oval", "gt", lap.lap_time, lap.sectors, lap.samples))
+    raced = paddock("race", "demo", "--starts", "1", "--save-laps", "--json")
+    assert raced.returncode == 0, raced.stderr
+    standings = json.loads(raced.stdout)
+    assert [row["kind"] for row in standings["standings"]] in (
+        ["program", "person", "agent"],
+        ["person", "program", "agent"],
+    )
+    assert standings["standings"][0]["ratio"] == pytest.approx(1.04, abs=0.04)
+    files = {name: tmp_path / file for name, file in standings["files"].items()}
+    assert files["picture"].stat().st_size > 10_000
+    page = files["page"].read_text()
+    assert "classical driver" in page
+    assert "Ada" in page
+    assert "src='http" not in page
+
+    with pytest.raises(InputError, match="Did you mean 'oval'"):
+        run_race(["demo"], tmp_path / "runs", track="ovl")
+
+
+def test_who_is_not_there_cannot_race(tmp_path):
+    with pytest.raises(InputError, match="there is no run 'demo'"):
+        run_race(["demo"], tmp_path)
+    with pytest.raises(InputError, match="say who races"):
+        run_race([], tmp_path)
+
+
+def test_a_name_means_its_newest_run(tmp_path):
+    for name in ("demo-1", "demo-2", "other-3"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.yaml").write_text("")
+    assert Path(newest("demo", tmp_path)).name == "demo-2"
+    assert newest("nobody", tmp_path) == "nobody"
