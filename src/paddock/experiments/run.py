@@ -24,6 +24,7 @@ import yaml
 from paddock.core.errors import InputError, PaddockError, did_you_mean
 from paddock.core.trees import write_synced
 
+STAMP = r"-\d{8}-\d{6}(-\d+)?"
 VERSIONED = ("paddock", "torch", "numpy", "gymnasium", "numba")
 
 
@@ -63,11 +64,13 @@ class RunFolder:
 
     @classmethod
     def find(cls, runs_dir: Path, given: str) -> RunFolder:
-        """The run at a path, or the one in `runs_dir` whose name is or uniquely begins with `given`."""
+        """The run at a path, the newest that was given this name, or the only one that begins with it."""
         if (Path(given) / "config.yaml").is_file():
             return cls(Path(given))
         names = [folder.name for folder in sorted(runs_dir.glob("*")) if (folder / "config.yaml").is_file()]
-        matches = [name for name in names if name == given] or [name for name in names if name.startswith(given)]
+        named = [name for name in names if re.fullmatch(rf"{re.escape(given)}{STAMP}", name)]
+        matches = [name for name in names if name == given] or named[-1:]
+        matches = matches or [name for name in names if name.startswith(given)]
         if len(matches) == 1:
             return cls(runs_dir / matches[0])
         if matches:
