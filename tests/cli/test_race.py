@@ -65,7 +65,7 @@ def test_who_is_not_there_cannot_race(tmp_path):
 
 
 def test_a_name_means_its_newest_run(tmp_path):
-    for name in ("demo-1", "demo-2", "other-3"):
+    for name in ("demo-1", "demo-2", "demo-lidar-3", "other-3"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.yaml").write_text("")
     assert Path(newest("demo", tmp_path)).name == "demo-2"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,8 +124,7 @@ def newest(given: str, runs_dir: Path) -> str:
     """`given`, or where it is the name of several runs, the newest of them."""
     if Path(given).exists():
         return given
-    folders = sorted(runs_dir.glob(f"{given}-*"), key=os.path.getmtime)
-    folders = [folder for folder in folders if (folder / "config.yaml").is_file()]
+    folders = [folder for folder in sorted(runs_dir.glob(f"{given}-[0-9]*")) if (folder / "config.yaml").is_file()]
     return str(folders[-1]) if folders else given
 
 

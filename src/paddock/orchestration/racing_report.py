@@ -11,7 +11,7 @@ from rich.table import Table
 
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.racing_page import write_page
-from paddock.orchestration.racing_race import AGENT, Race, newest
+from paddock.orchestration.racing_race import AGENT, PERSON, Race, newest
 from paddock.rollout.racing_chart import race_picture
 from paddock.rollout.racing_classical import NAME as CLASSICAL
 from paddock.rollout.racing_records import LapRecord, write_lap
@@ -50,8 +50,8 @@ def print_race(console: Console, race: Race, files: Mapping[str, Path]) -> None:
     reference = race.reference.lap_time
     title = f"{race.track.name}, {race.car}: reference lap {format_lap_time(reference)}"
     table = Table(title=title)
-    for name in ("", "driver", "kind", "best lap", "to reference", "ratio", "mean lap", "finished", "off track"):
-        table.add_column(name, justify="left" if name in ("driver", "kind") else "right")
+    for name in ("", "driver", "best lap", "delta", "ratio", "mean lap", "finished", "off"):
+        table.add_column(name, justify="left" if name == "driver" else "right", overflow="fold")
     for place, standing in enumerate(race.standings, start=1):
         lap = standing.lap
         timed = ("no lap", "", "", "")
@@ -59,7 +59,8 @@ def print_race(console: Console, race: Race, files: Mapping[str, Path]) -> None:
             delta, ratio = f"{lap.lap_time - reference:+.3f}", f"{lap.lap_time / reference:.4f}"
             timed = (format_lap_time(lap.lap_time), delta, ratio, format_lap_time(standing.mean_lap))
         finished, off_track = f"{standing.finished}/{standing.starts}", f"{standing.off_track:.1f} s"
-        table.add_row(str(place), standing.name, standing.kind, *timed, finished, off_track)
+        name = standing.name if standing.kind != PERSON else f"{standing.name} (person)"
+        table.add_row(str(place), name, *timed, finished, off_track)
     console.print(table)
     for name, file in files.items():
         console.print(f"{name}: {file}", highlight=False, soft_wrap=True)

@@ -14,12 +14,12 @@ from paddock.sim.reference import reference_lap
 from paddock.sim.render import Hud, Renderer, Scene, SpeedLine
 from paddock.sim.track import Track
 
-FRAMES_PER_SECOND = 25.0
+FRAMES_PER_SECOND = 20.0
 ENDING = 1.5  # s that the film goes on after the line
 
 
 def film_lap(
-    file: Path, track: Track, lap: LapRecord, ghost: LapRecord | None, *, size: tuple[int, int] = (854, 480)
+    file: Path, track: Track, lap: LapRecord, ghost: LapRecord | None, *, size: tuple[int, int] = (768, 432)
 ) -> int:
     """Write an mp4 of `lap`; returns the number of frames. The reference line lies on the road, coloured by speed."""
     car = load_car(lap.car)

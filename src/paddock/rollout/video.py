@@ -18,6 +18,7 @@ def write_video(file: Path, frames: Iterable[np.ndarray], *, frames_per_second: 
     with av.open(str(temporary), "w", format="mp4") as container:
         stream = container.add_stream("libx264", rate=Fraction(frames_per_second).limit_denominator(1000))
         stream.pix_fmt = "yuv420p"
+        stream.options = {"preset": "veryfast"}  # A third of the time for about the same size.
         for frame in frames:
             # The pixel format halves both axes, so both have to be even.
             even = frame[: frame.shape[0] // 2 * 2, : frame.shape[1] // 2 * 2]
