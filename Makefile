@@ -23,7 +23,8 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(READY)
-	@$(BIN)/python -m paddock train ppo_cartpole --name demo
+	@$(BIN)/python -m paddock train racing --name demo
+	@$(BIN)/python -m paddock race demo --video
 
 test: $(READY)
 	$(BIN)/python -m pytest
