@@ -9,6 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from paddock.buffers.storage import observation_arrays, transition_arrays
 from paddock.config.schema import TargetSchema
 from paddock.core.specs import Spec
 from paddock.core.trees import map_tree
@@ -32,18 +33,8 @@ class RolloutBuffer:
     def __init__(self, config: RolloutConfig, spec: Spec, num_envs: int) -> None:
         self.length = -(-config.steps // num_envs)
         self.num_envs = num_envs
-        lead = (self.length, num_envs)
-        self._observation = {
-            name: np.zeros((self.length + 1, num_envs, *part.shape), part.dtype)
-            for name, part in spec.observation.items()
-        }
-        self._arrays = {
-            "action": np.zeros((*lead, *spec.action.shape), spec.action.dtype),
-            "reward": np.zeros(lead, np.float32),
-            "terminated": np.zeros(lead, bool),
-            "truncated": np.zeros(lead, bool),
-            "valid": np.zeros(lead, bool),
-        }
+        self._observation = observation_arrays(spec, self.length + 1, num_envs)
+        self._arrays = transition_arrays(spec, self.length, num_envs)
         self._final_index = np.zeros((num_envs, 2), np.int64)
         self._final = {name: np.zeros((num_envs, *part.shape), part.dtype) for name, part in spec.observation.items()}
         self._finals = 0

@@ -10,6 +10,7 @@ import torch
 from pydantic import Field
 
 from paddock.buffers.segments import Segment
+from paddock.buffers.storage import observation_arrays, transition_arrays
 from paddock.config.schema import TargetSchema
 from paddock.core.specs import Spec
 
@@ -36,20 +37,10 @@ class UniformBuffer:
         self.num_envs = num_envs
         self.rows = max(-(-config.capacity // num_envs), 2)
         self.segment_rows = max(config.segment_steps // num_envs, 1)
-        lead = (self.rows, num_envs)
         # One row more than the ring, so that the newest row's successor never overwrites the oldest.
-        self._observation = {
-            name: np.zeros((self.rows + 1, num_envs, *part.shape), part.dtype)
-            for name, part in spec.observation.items()
-        }
-        self._arrays = {
-            "action": np.zeros((*lead, *spec.action.shape), spec.action.dtype),
-            "reward": np.zeros(lead, np.float32),
-            "terminated": np.zeros(lead, bool),
-            "truncated": np.zeros(lead, bool),
-            "valid": np.zeros(lead, bool),
-            "final": np.full(lead, -1, np.int64),
-        }
+        self._observation = observation_arrays(spec, self.rows + 1, num_envs)
+        self._arrays = transition_arrays(spec, self.rows, num_envs)
+        self._arrays["final"] = np.full((self.rows, num_envs), -1, np.int64)
         self._finals = FinalRing({name: (part.shape, part.dtype) for name, part in spec.observation.items()})
         self._must_fence = False
         self.total = 0

@@ -69,11 +69,11 @@ def _findings(run: RunFolder, outcome: Outcome, metric: str) -> list[tuple[str, 
     found = [("Run", str(run.path))]
     learned = [row["collect/return"] for row in run.read_metrics() if row.get("collect/return") is not None]
     if learned:
-        found.append(("Return while learning", f"{learned[0]:.1f} at first, {learned[-1]:.1f} at the end"))
+        found.append(("Return while learning", f"{learned[0]:.4g} at first, {learned[-1]:.4g} at the end"))
     if metric in outcome.latest:
         spread = outcome.latest.get(f"{metric}_std")
-        text = f"{outcome.latest[metric]:.1f}" + (f" ± {spread:.1f}" if spread is not None else "")
-        best = f" (best {outcome.best_score:.1f})" if outcome.best_score is not None else ""
+        text = f"{outcome.latest[metric]:.4g}" + (f" ± {spread:.2g}" if spread is not None else "")
+        best = f" (best {outcome.best_score:.4g})" if outcome.best_score is not None else ""
         found.append((f"Evaluated ({metric})", text + best))
     steps = f"{outcome.counters.agent_steps:,} steps, {outcome.counters.updates:,} updates in {seconds:,.1f} s"
     found.append(("Work", f"{steps}: {rate:,.0f} steps/s"))
