@@ -46,7 +46,6 @@ class StochasticPolicy(nn.Module):
         outputs = self.head(encode(self.network, observation))
         return Categorical(outputs) if self.is_discrete else Gaussian(outputs, self.config.log_std_gain * self.log_std)
 
-
     def _start_from(self, mean: list[float]) -> None:
         """Begin with these outputs: an agent that already leans the right way explores there."""
         if len(mean) != self.head.out_features:
