@@ -64,3 +64,9 @@ def print_race(console: Console, race: Race, files: Mapping[str, Path]) -> None:
     console.print(table)
     for name, file in files.items():
         console.print(f"{name}: {file}", highlight=False, soft_wrap=True)
+    console.print(
+        f"Next: open {files['page']} in a browser, race on another circuit with --track serpent, or train longer "
+        "with paddock train --resume.",
+        highlight=False,
+        soft_wrap=True,
+    )
