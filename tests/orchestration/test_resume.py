@@ -170,7 +170,7 @@ def test_killed_before_the_first_checkpoint_it_starts_again(tmp_path):
 
 
 def test_two_cannot_train_one_run(tmp_path, paddock):
-    process = start(tmp_path, "ppo_cartpole", *SMALL)
+    process = start(tmp_path, "ppo_cartpole", *SMALL, "training.total_steps=1_000_000")
     assert wait_for_training(tmp_path, process)
     second = paddock("train", "--resume", the_run(tmp_path).name)
     assert process.poll() is None, "the first was still training"
