@@ -17,6 +17,7 @@ from rich.console import Console
 
 from paddock.orchestration.judge import find_subject
 from paddock.orchestration.launch import Request, new_run, resolve
+from paddock.orchestration.orchestrator import Outcome
 from paddock.rollout.racing_laps import Laps
 
 COLUMNS = (
@@ -24,7 +25,7 @@ COLUMNS = (
 )
 
 
-def train(experiment: str, seed: int, overrides: list[str], runs_dir: str) -> tuple[object, Laps]:
+def train(experiment: str, seed: int, overrides: list[str], runs_dir: str) -> tuple[Outcome, Laps]:
     """One run from scratch; its outcome, and the laps of its best policy from fresh starts."""
     settings = [*overrides, f"runs_dir={runs_dir}", "logging.terminal=false", "logging.tensorboard=false"]
     config, _ = resolve(Request(experiment, seed=seed, overrides=settings))
@@ -32,7 +33,8 @@ def train(experiment: str, seed: int, overrides: list[str], runs_dir: str) -> tu
         outcome = orchestrator.run()
         subject = find_subject(str(orchestrator.run_folder.path), orchestrator.run_folder.path.parent)
     laps = subject.judge(subject.actor, subject.make_env, episodes=64, seed=2000, deterministic=True)
-    return outcome, laps  # type: ignore[return-value]
+    assert isinstance(laps, Laps)
+    return outcome, laps
 
 
 def main() -> None:
@@ -48,8 +50,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             overrides = [f"training.max_seconds={options.seconds}", *options.overrides]
             outcome, laps = train(options.experiment, seed, overrides, folder)
-        found, shares = laps.metrics(""), outcome.time_shares  # type: ignore[attr-defined]
-        steps, seconds = outcome.counters.agent_steps, outcome.seconds  # type: ignore[attr-defined]
+        found, shares = laps.metrics(""), outcome.time_shares
+        steps, seconds = outcome.counters.agent_steps, outcome.seconds
         parts = "".join(f"{100 * shares[name]:8.0f}%" for name in ("update", "collect", "evaluate"))
         timed = ""
         if laps.finished.any():

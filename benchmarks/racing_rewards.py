@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+from pathlib import Path
 
 import numpy as np
 from racing import train
@@ -36,13 +37,13 @@ def interval(values: list[float]) -> str:
     return f"{known.mean():.4f} ± {half:.4f}" + (f" ({missing} without a lap)" if missing else "")
 
 
-def unseen_laps(runs_dir: str, name: str, tracks: list[str]) -> Laps:
+def unseen_laps(runs_dir: Path, name: str, tracks: list[str]) -> Laps:
     """Eight starts on each track."""
     overrides = [f"environment.track=[{','.join(tracks)}]", "environment.procedural=0"]
-    subject = find_subject(newest(name, runs_dir), runs_dir, overrides=overrides)  # type: ignore[arg-type]
-    return subject.judge(  # type: ignore[return-value]
-        subject.actor, subject.make_env, episodes=8 * len(tracks), seed=2000, deterministic=True
-    )
+    subject = find_subject(newest(name, runs_dir), runs_dir, overrides=overrides)
+    laps = subject.judge(subject.actor, subject.make_env, episodes=8 * len(tracks), seed=2000, deterministic=True)
+    assert isinstance(laps, Laps)
+    return laps
 
 
 def main() -> None:
@@ -63,7 +64,7 @@ def main() -> None:
                 overrides = [f"training.total_steps={options.steps}", "training.max_seconds=null", *changes]
                 experiment = name.partition(",")[0]
                 _, laps = train(experiment, seed, [*overrides, *options.overrides], folder)
-                away = unseen_laps(folder, experiment, tracks).metrics("")
+                away = unseen_laps(Path(folder), experiment, tracks).metrics("")
             found = laps.metrics("")
             best.append(found.get("best_ratio", np.nan))
             mean.append(found.get("ratio", np.nan))
