@@ -12,6 +12,7 @@ import pytest
 from world_tracks import circle_track, stadium_track
 
 from paddock.core.errors import InputError
+from paddock.sim.circuits import circuit_names, load_circuit
 from paddock.sim.settings import (
     CameraSettings,
     CourseSettings,
@@ -157,9 +158,9 @@ def test_two_threads_may_drive_two_worlds_at_once() -> None:
 
 
 def test_ten_million_random_car_steps_stay_finite() -> None:
-    """Over every car and several roads, with resets on the way; hypothesis varies starts and actions elsewhere."""
+    """Over every car and shipped circuit, with resets on the way; hypothesis varies starts and actions elsewhere."""
     generator = np.random.default_rng(0)
-    tracks = [*TRACKS, circle_track(30.0, 5.0)]
+    tracks = [*TRACKS, circle_track(30.0, 5.0), *(load_circuit(name) for name in circuit_names())]
     for car in ("arcade", "f1tenth", "gt", "road"):
         scaled = [track.scaled(0.1) for track in tracks] if car == "f1tenth" else tracks
         world = World(
