@@ -22,6 +22,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from paddock.core.errors import InputError, unknown_choice
+from paddock.core.mappings import flatten
 
 SHIPPED = Path(__file__).parent / "yaml"
 PRIMARY = "config"
@@ -82,18 +83,6 @@ def describe(file: Path) -> str:
         if line.startswith("#") and "@package" not in line:
             return line.lstrip("# ").strip()
     return ""
-
-
-def flatten(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Leaves of nested mappings and lists by dotted key; an empty container is a leaf."""
-    if isinstance(values, Mapping) and values:
-        for key, value in values.items():
-            yield from flatten(value, f"{prefix}.{key}" if prefix else str(key))
-    elif isinstance(values, list) and values:
-        for index, value in enumerate(values):
-            yield from flatten(value, f"{prefix}.{index}")
-    else:
-        yield prefix, values
 
 
 @contextmanager

@@ -6,7 +6,6 @@ A saved tree is two files: `<name>.json` for structure and scalars, `<name>.safe
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,8 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError
 from safetensors import numpy as safetensors_numpy
+
+from paddock.core.files import write_synced
 
 Tree = Any
 _ARRAY = "__array__"
@@ -47,14 +48,6 @@ def load_tree(folder: Path, name: str) -> Tree:
     except SafetensorError as error:
         raise ValueError(f"'{folder / name}.safetensors' cannot be read: {error}") from error
     return _decode(structure, arrays)
-
-
-def write_synced(path: Path, data: bytes) -> None:
-    """Write a file and make sure that it is on the disk before returning."""
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _encode(leaf: Any, arrays: dict[str, np.ndarray]) -> Any:

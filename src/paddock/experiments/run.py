@@ -1,31 +1,35 @@
-"""A run's folder, which is the truth about it: config, manifest, events, lock. No learning in here."""
+"""A run's folder, which is the truth about it: config, manifest, labels, events, lock. No learning in here."""
 
 from __future__ import annotations
 
 import fcntl
+import fnmatch
 import hashlib
 import json
 import os
 import platform
 import re
+import secrets
+import socket
 import subprocess
 import sys
 import time
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from paddock.core.errors import InputError, PaddockError, did_you_mean
-from paddock.core.trees import write_synced
+from paddock.core.files import append_line, replace_file
 
 STAMP = r"-\d{8}-\d{6}(-\d+)?"
 VERSIONED = ("paddock", "torch", "numpy", "gymnasium", "numba")
+GLOB = re.compile(r"[*?\[]")
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one in C is ten times as fast
+LOCK_PATIENCE = 0.5  # s; somebody who only looks whether a run is held has it for far less
 
 
 class RunFolder:
@@ -42,6 +46,8 @@ class RunFolder:
         self.policy = path / "policy"
         self.tensorboard = path / "tensorboard"
         self.faults = path / "faults"
+        self.labels_file = path / "labels.json"
+        self.judgements = path / "judgements"
 
     @classmethod
     def create(cls, runs_dir: Path, name: str, config: Mapping[str, Any]) -> RunFolder:
@@ -64,17 +70,28 @@ class RunFolder:
 
     @classmethod
     def find(cls, runs_dir: Path, given: str) -> RunFolder:
-        """The run at a path, the newest that was given this name, or the only one that begins with it."""
+        """One run: at a path, the newest that was given this name, or the only one that a beginning or a glob fits."""
+        matches = cls.find_all(runs_dir, given)
+        if len(matches) == 1 or re.fullmatch(rf"{re.escape(given)}{STAMP}", matches[-1].name):
+            return matches[-1]
+        names = ", ".join(match.name for match in matches)
+        raise InputError(f"'{given}' could be any of: {names}. Give more of the name.")
+
+    @classmethod
+    def find_all(cls, runs_dir: Path, given: str) -> list[RunFolder]:
+        """Every run, oldest first, at a path, with this folder, id or name, or else fitting a glob or a beginning."""
         if (Path(given) / "config.yaml").is_file():
-            return cls(Path(given))
-        names = [folder.name for folder in sorted(runs_dir.glob("*")) if (folder / "config.yaml").is_file()]
-        named = [name for name in names if re.fullmatch(rf"{re.escape(given)}{STAMP}", name)]
-        matches = [name for name in names if name == given] or named[-1:]
-        matches = matches or [name for name in names if name.startswith(given)]
-        if len(matches) == 1:
-            return cls(runs_dir / matches[0])
+            return [cls(Path(given))]
+        names = run_names(runs_dir)
+        if GLOB.search(given):
+            matches = fnmatch.filter(names, given)
+        else:
+            matches = [name for name in names if name == given]
+            matches = matches or [name for name in names if re.fullmatch(rf"{re.escape(given)}{STAMP}", name)]
+            matches = matches or [name for name in names if name.startswith(given)]
+            matches = matches or [name for name in names if _has_id(cls(runs_dir / name), given)]
         if matches:
-            raise InputError(f"'{given}' could be any of: {', '.join(matches)}. Give more of the name.")
+            return [cls(runs_dir / name) for name in matches]
         raise InputError(
             f"there is no run '{given}' in '{runs_dir}'.{did_you_mean(given, names)}"
             + (f" There are: {', '.join(names[-10:])}." if names else " There are none yet.")
@@ -85,11 +102,12 @@ class RunFolder:
         return self.path.name
 
     def write_config(self, config: Mapping[str, Any]) -> None:
-        _replace(self.config_file, yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True))
+        text = yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True)
+        replace_file(self.config_file, text.encode())
 
     def read_config(self) -> dict[str, Any]:
         try:
-            values = yaml.safe_load(self.config_file.read_text(encoding="utf-8"))
+            values = yaml.load(self.config_file.read_bytes(), Loader=_LOADER)
         except (OSError, yaml.YAMLError) as error:
             raise InputError(f"'{self.config_file}' cannot be read: {error}") from error
         if not isinstance(values, dict):
@@ -97,17 +115,26 @@ class RunFolder:
         return values
 
     def write_manifest(self, **values: Any) -> None:
-        """Merge values into the manifest."""
-        _replace(self.manifest_file, json.dumps({**self.read_manifest(), **values}, indent=2))
+        """Merge values into the manifest. Only the process that holds the run does this."""
+        replace_file(self.manifest_file, json.dumps({**self.read_manifest(), **values}, indent=2).encode())
 
     def read_manifest(self) -> dict[str, Any]:
         return json.loads(self.manifest_file.read_bytes()) if self.manifest_file.exists() else {}
 
+    def write_labels(self, *, tags: Sequence[str], is_pinned: bool) -> None:
+        """What a person says about the run; kept apart from the manifest, which the run itself writes."""
+        values = {"tags": sorted(set(tags)), "pinned": is_pinned}
+        replace_file(self.labels_file, json.dumps(values).encode())
+
+    def read_labels(self) -> dict[str, Any]:
+        """`tags` and `pinned`; what is not labelled by hand has the tags of its configuration."""
+        if self.labels_file.exists():
+            return json.loads(self.labels_file.read_bytes())
+        return {"tags": list(self.read_config().get("tags") or []), "pinned": False}
+
     def event(self, kind: str, **details: Any) -> None:
         """Append one line to the event log."""
-        line = json.dumps({"time": now(), "event": kind, **details})
-        with self.events_file.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+        append_line(self.events_file, json.dumps({"time": now(), "event": kind, **details}).encode())
 
     def read_events(self) -> list[dict[str, Any]]:
         return read_lines(self.events_file)
@@ -119,25 +146,43 @@ class RunFolder:
     def lock(self) -> Iterator[None]:
         """Hold the run for this process; a second one is told so."""
         with (self.path / "lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                owner = self.read_manifest().get("pid", "?")
-                raise InputError(f"run '{self.name}' is being trained by process {owner} already.") from error
+            give_up = time.monotonic() + LOCK_PATIENCE
+            while not _flock(file.fileno(), fcntl.LOCK_EX):
+                if time.monotonic() > give_up:
+                    owner = self.read_manifest().get("pid", "?")
+                    raise InputError(f"run '{self.name}' is being trained by process {owner} already.")
+                time.sleep(0.02)
             yield
+
+    def is_held(self) -> bool:
+        """Whether a living process holds the run; the system lets go of it when that process ends, however it ends."""
+        try:
+            with (self.path / "lock").open() as file:
+                return not _flock(file.fileno(), fcntl.LOCK_SH)
+        except OSError:
+            return False
+
+
+def run_names(runs_dir: Path) -> list[str]:
+    """Folder names of all runs, sorted."""
+    if not runs_dir.is_dir():
+        return []
+    with os.scandir(runs_dir) as entries:
+        return sorted(entry.name for entry in entries if os.path.exists(f"{entry.path}/config.yaml"))
 
 
 def manifest(config: Mapping[str, Any], *, seed: int, command: Sequence[str] = ()) -> dict[str, Any]:
     """What is known of a run when it starts."""
     text = json.dumps(config, sort_keys=True)
     return {
-        "id": uuid.uuid4().hex[:12],
+        "id": secrets.token_hex(6),
         "status": "running",
         "created": now(),
         "seed": seed,
         "config_hash": hashlib.sha256(text.encode()).hexdigest()[:16],
         "command": list(command) or sys.argv,
         "pid": os.getpid(),
+        "host": socket.gethostname(),
         "git": _git(),
         "versions": {"python": platform.python_version(), **_versions()},
         "hardware": {
@@ -154,16 +199,32 @@ def now() -> str:
 
 
 def read_lines(file: Path) -> list[dict[str, Any]]:
-    """JSON lines of a file; a last line cut short by a kill is left out."""
+    """JSON lines of a file; one that a kill cut short is left out."""
     lines = file.read_bytes().split(b"\n") if file.exists() else []
-    return [json.loads(line) for line in lines[:-1] if line]
+    return [values for line in lines[:-1] if (values := _parsed(line)) is not None]
 
 
-def _replace(file: Path, text: str) -> None:
-    """Write a whole file so that a reader or a kill sees either the old or the new one."""
-    temporary = file.with_name(f".{file.name}.{os.getpid()}.{time.monotonic_ns()}")
-    write_synced(temporary, text.encode())
-    temporary.replace(file)
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    try:
+        values = json.loads(line)
+    except ValueError:
+        return None
+    return values if isinstance(values, dict) else None
+
+
+def _flock(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _has_id(run: RunFolder, given: str) -> bool:
+    try:
+        return run.read_manifest().get("id") == given
+    except ValueError:
+        return False
 
 
 def _git() -> dict[str, Any] | None:
@@ -178,6 +239,8 @@ def _git() -> dict[str, Any] | None:
 
 
 def _versions() -> dict[str, str]:
+    from importlib import metadata
+
     found = {}
     for name in VERSIONED:
         try:

@@ -18,7 +18,8 @@ from pydantic import Field
 from paddock.buffers.segments import Segmented
 from paddock.config.schema import Schema
 from paddock.core.errors import InputError, PaddockError
-from paddock.core.trees import load_tree, save_tree, write_synced
+from paddock.core.files import write_synced
+from paddock.core.trees import load_tree, save_tree
 from paddock.experiments.run import now
 
 FORMAT = 1

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from paddock.config.schema import TargetSchema, instantiate, validate_target
 from paddock.core.errors import InputError, unknown_choice
+from paddock.core.files import write_synced
 from paddock.core.specs import Spec
-from paddock.core.trees import write_synced
 
 POLICY_FORMAT = 1
 Observation = dict[str, Tensor]

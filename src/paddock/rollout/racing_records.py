@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paddock.core.errors import InputError
-from paddock.core.trees import write_synced
+from paddock.core.files import write_synced
 from paddock.sim.world import World
 
 Floats = NDArray[np.float64]
