@@ -3,6 +3,7 @@ import torch
 from torch import nn
 
 from paddock.components.optimizers import Adam, AdamConfig
+from paddock.components.workers import Workers
 from paddock.core.errors import InputError, NonFiniteError
 
 
@@ -35,6 +36,42 @@ def test_the_same_steps_as_torch_takes(limit):
         assert norm == pytest.approx(expected.item(), rel=1e-5)
     for left, right in zip([*ours["a"].parameters(), *ours["b"].parameters()], parameters, strict=True):
         assert torch.allclose(left, right, atol=1e-6)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_sum_of_losses_side_by_side_is_one_step(workers):
+    ours, theirs = networks(), networks()
+    optimizer, reference = Adam(config(), ours), Adam(config(), theirs)
+    for step in range(10):
+        inputs = torch.randn(40, 3, generator=torch.Generator().manual_seed(step))
+        pieces = inputs.split(8)
+        losses = [lambda piece=piece: loss_of(ours, piece) / 5 for piece in pieces]
+        norm = optimizer.descend_sum(losses, Workers(workers))
+        assert norm == pytest.approx(reference.descend(loss_of(theirs, inputs)), rel=1e-5)
+    for name in ours:
+        for left, right in zip(ours[name].parameters(), theirs[name].parameters(), strict=True):
+            assert torch.allclose(left, right, atol=1e-6)
+
+
+def test_a_piece_that_does_not_reach_a_parameter_adds_nothing():
+    parts = networks()
+    optimizer = Adam(config(max_gradient_norm=None), parts)
+    inputs = torch.randn(8, 3)
+    norm = optimizer.descend_sum(
+        [lambda: parts["a"](inputs).sum(), lambda: parts["b"](inputs).sum(), lambda: parts["b"](inputs).sum()],
+        Workers(2),
+    )
+    expected = Adam(config(max_gradient_norm=None), theirs := networks())
+    assert norm == pytest.approx(expected.descend(theirs["a"](inputs).sum() + 2 * theirs["b"](inputs).sum()), rel=1e-5)
+
+
+def test_a_nan_in_one_piece_is_named():
+    parts = networks()
+    optimizer = Adam(config(), parts)
+    before = parts["a"][0].weight.clone()
+    with pytest.raises(NonFiniteError, match="loss"):
+        optimizer.descend_sum([lambda v=v: loss_of(parts, torch.full((2, 3), v)) for v in (1.0, torch.nan)], Workers(2))
+    assert torch.equal(parts["a"][0].weight, before)
 
 
 def test_a_frozen_component_stays_where_it_is():

@@ -43,3 +43,17 @@ def test_explained_variance():
     target = torch.randn(100)
     assert explained_variance(target, target).item() == pytest.approx(1.0)
     assert explained_variance(torch.zeros(100), target).item() == pytest.approx(0.0, abs=1e-5)
+
+
+def test_shards_change_nothing_but_rounding_and_threads_change_nothing_at_all(experiment):
+    def weights(name, *overrides):
+        orchestrator = experiment("workflow.minibatch_size=128", *overrides, name=name)
+        orchestrator.run()
+        return orchestrator.context.components["policy"].head.weight
+
+    whole = weights("whole")
+    one = weights("one", "workflow.shard_size=24", "workflow.workers=1")
+    three = weights("three", "workflow.shard_size=24", "workflow.workers=3")
+    assert torch.allclose(whole, one, atol=1e-4)
+    assert not torch.equal(whole, one)  # the shards were really used
+    assert torch.equal(one, three)

@@ -104,10 +104,14 @@ class RunningMoments(nn.Module):
 
     @torch.no_grad()
     def update(self, values: Tensor) -> None:
-        rows = values.double().reshape(-1, *self.shape)
+        rows = values.reshape(-1, *self.shape)
         count = rows.shape[0]
-        batch_mean = rows.mean(0)
-        batch_variance = rows.var(0, correction=0)
+        # Two passes: sums of differences from a near mean lose nothing in single precision, and are fast.
+        near = rows.mean(0)
+        differences = rows - near
+        rest = differences.mean(0).double()
+        batch_mean = near.double() + rest
+        batch_variance = differences.square_().mean(0).double() - rest.square()
         total = self.count + count
         difference = batch_mean - self.mean
         squares = self.variance * self.count + batch_variance * count

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from paddock.components.workers import Workers
 from paddock.config.schema import TargetSchema
 from paddock.core.errors import InputError, NonFiniteError, unknown_choice
+
+Gradients = Sequence[Tensor | None]
 
 
 class AdamConfig(TargetSchema):
@@ -41,12 +44,51 @@ class Adam:
 
     def descend(self, loss: Tensor) -> float:
         """One gradient step on `loss`; components that are frozen stay where they are. Returns the gradient's norm."""
-        flats = [flat for flat in self._flats.values() if flat.parameters[0].requires_grad]
+        flats = self._moving()
         for flat in flats:
             flat.forget_gradient()
         loss.backward()
         for flat in flats:
-            flat.gather_gradient()
+            flat.gather([parameter.grad for parameter in flat.parameters])
+        return self._move(flats, loss)
+
+    @property
+    def parameters(self) -> list[nn.Parameter]:
+        """What `apply` takes gradients of, in this order: all parameters of the components that are not frozen."""
+        return [parameter for flat in self._moving() for parameter in flat.parameters]
+
+    def apply(self, loss: Tensor, gradients: Gradients) -> float:
+        """One step with gradients that were found elsewhere (inside a compiled graph, say). Returns their norm."""
+        start, flats = 0, self._moving()
+        for flat in flats:
+            flat.gather(gradients[start : start + len(flat.parameters)])
+            start += len(flat.parameters)
+        return self._move(flats, loss)
+
+    def descend_sum(self, losses: Sequence[Callable[[], Tensor]], workers: Workers) -> float:
+        """One gradient step on the sum of losses that are computed side by side, and added up in their order."""
+        flats = self._moving()
+        parameters = [parameter for flat in flats for parameter in flat.parameters]
+
+        def differentiate(loss_of: Callable[[], Tensor]) -> tuple[Tensor, Gradients]:
+            loss = loss_of()
+            return loss.detach(), torch.autograd.grad(loss, parameters, allow_unused=True)
+
+        found = workers.map(differentiate, losses)
+        for flat in flats:
+            flat.forget_gradient()
+        start = 0
+        for flat in flats:
+            stop = start + len(flat.parameters)
+            flat.gather(*(gradients[start:stop] for _, gradients in found))
+            start = stop
+        return self._move(flats, torch.stack([loss for loss, _ in found]).sum())
+
+    def _moving(self) -> list[Flat]:
+        return [flat for flat in self._flats.values() if flat.parameters[0].requires_grad]
+
+    def _move(self, flats: list[Flat], loss: Tensor) -> float:
+        """Clip what was gathered, refuse what is not finite, take the step."""
         gradients = [flat.gradient for flat in flats]
         norm = math.hypot(*(part.item() for part in torch._foreach_norm(gradients)))
         if not math.isfinite(norm):
@@ -96,8 +138,8 @@ class Adam:
         if not torch.isfinite(loss):
             return "loss"
         for flat in self._flats.values():
-            for name, parameter in flat.component.named_parameters():
-                if parameter.grad is not None and not torch.isfinite(parameter.grad).all():
+            for (name, _), gradient in zip(flat.component.named_parameters(), flat.gradients, strict=True):
+                if not torch.isfinite(gradient).all():
                     return f"gradient of {flat.name}.{name}"
         return "gradient norm"
 
@@ -119,21 +161,27 @@ class Flat:
             parameter.data = self.values[place].view_as(parameter)
         self.gradient, self.first, self.second = (torch.zeros_like(self.values) for _ in range(3))
         self.step = torch.zeros((), device=first.device)
-        self._views = [self.gradient[p].view_as(q) for p, q in zip(places, self.parameters, strict=True)]
+        self.gradients = [self.gradient[p].view_as(q) for p, q in zip(places, self.parameters, strict=True)]
 
     def forget_gradient(self) -> None:
         for parameter in self.parameters:
             parameter.grad = None
 
-    def gather_gradient(self) -> None:
-        """Bring what the backward pass left at the parameters together; what it did not reach is zero."""
-        found = [parameter.grad for parameter in self.parameters]
-        reached = [gradient for gradient in found if gradient is not None]
-        if len(reached) < len(found):
+    def gather(self, first: Gradients, *others: Gradients) -> None:
+        """Lay gradients, one per parameter, end to end, and add the others to the first; what is not there is zero."""
+        if any(gradient is None for gradient in first):
             self.gradient.zero_()
-        views = [view for view, gradient in zip(self._views, found, strict=True) if gradient is not None]
+        views, reached = self._reached(first)
         if reached:
             torch._foreach_copy_(views, reached)
+        for found in others:
+            views, reached = self._reached(found)
+            if reached:
+                torch._foreach_add_(views, reached)
+
+    def _reached(self, found: Gradients) -> tuple[list[Tensor], list[Tensor]]:
+        pairs = [(view, gradient) for view, gradient in zip(self.gradients, found, strict=True) if gradient is not None]
+        return [view for view, _ in pairs], [gradient for _, gradient in pairs]
 
     def moments(self) -> dict[str, Tensor]:
         return {"first": self.first, "second": self.second, "step": self.step}

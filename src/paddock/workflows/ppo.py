@@ -5,7 +5,8 @@ Shapes: T steps of the rollout, B copies of the environment, N = T * B samples, 
 
 from __future__ import annotations
 
-from functools import reduce
+from collections.abc import Callable, Iterator
+from functools import partial, reduce
 from typing import Any
 
 import torch
@@ -14,9 +15,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from paddock.components.return_computers.gae import generalized_advantages
+from paddock.components.workers import Workers, available_cores
 from paddock.config.schema import TargetSchema
 from paddock.workflows.base import Metrics, Phase, Workflow
 from paddock.workflows.context import WorkflowContext
+
+JUDGED_SAMPLES = 4_096  # of a rollout, evenly spread: enough to say how far the policy moved
 
 
 class PPOConfig(TargetSchema):
@@ -36,6 +40,8 @@ class PPOConfig(TargetSchema):
     anneal_learning_rate: bool = False
     anneal_clip: bool = False
     compile: bool = False
+    shard_size: int = Field(default=2_048, ge=1)
+    workers: int | None = Field(default=None, ge=1)
 
 
 class PPO(Workflow):
@@ -43,6 +49,9 @@ class PPO(Workflow):
 
     Values and log-probabilities of a rollout are computed in one batch when it is complete, with the very parameters
     that collected it, so that acting costs no more than the policy's forward pass.
+
+    A minibatch larger than `shard_size` is worked on in shards of that size, which stay in a core's cache and are
+    shared among `workers` threads. Shards are added up in order: the number of threads does not change a result.
     """
 
     config: PPOConfig
@@ -58,6 +67,7 @@ class PPO(Workflow):
         self.reward_normalizer = parts["reward_normalizer"]
         self.optimizer = context.optimizers["main"]
         self.losses = torch.compile(self._losses) if self.config.compile else self._losses
+        self.workers = Workers(self.config.workers or available_cores())
 
     def update_controller(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
         """All epochs over one rollout."""
@@ -77,9 +87,7 @@ class PPO(Workflow):
             if config.normalize_advantage:
                 shuffled["advantage"] = normalize_by_minibatch(shuffled["advantage"], size)
             shuffled["ratio_low"], shuffled["ratio_high"] = ratio_bounds(shuffled["advantage"], clip)
-            for start in range(0, count, size):
-                losses = self.losses({name: value[start : start + size] for name, value in shuffled.items()})
-                norms.append(self.optimizer.descend(self._total(losses)))
+            norms += [self._descend(minibatch) for minibatch in _shards(shuffled, size)]
             self.context.counters.updates += -(-count // size)
             if config.target_kl is not None and self._judge(samples)["kl"] > 1.5 * config.target_kl:
                 break
@@ -92,12 +100,24 @@ class PPO(Workflow):
             "train/learning_rate": self.optimizer.learning_rate,
         }
 
+    def _descend(self, minibatch: dict[str, Tensor]) -> float:
+        """One gradient step, on the minibatch as a whole or on its shards side by side."""
+        count = len(minibatch["advantage"])
+        shards = list(_shards(minibatch, self.config.shard_size))
+        if len(shards) == 1:
+            return self.optimizer.descend(self._total(self.losses(minibatch)))
+
+        def loss_of(shard: dict[str, Tensor]) -> Tensor:
+            return self._total(self.losses(shard)) * (len(shard["advantage"]) / count)
+
+        return self.optimizer.descend_sum([partial(loss_of, shard) for shard in shards], self.workers)
+
     @torch.no_grad()
     def _prepare(self, batch: dict[str, Any]) -> dict[str, Tensor]:
         """The rollout as flat samples [N, ...] with advantages, returns and the old log-probability."""
         observation = self._seen({name: part.flatten(0, 1) for name, part in batch["observation"].items()})
         length, copies = batch["reward"].shape
-        values = self.value(observation).view(length + 1, copies)
+        values = self._over_shards(self.value, observation).view(length + 1, copies)
         next_value = values[1:].clone()
         if len(batch["final_index"]):
             at, row = batch["final_index"].T
@@ -118,12 +138,12 @@ class PPO(Workflow):
             )
         )
         count = length * copies
-        observation = {name: part[:count] for name, part in observation.items()}
+        prefixed = {f"observation.{name}": part[:count] for name, part in observation.items()}
         action = batch["action"].flatten(0, 1)
         samples = {
-            **{f"observation.{name}": part for name, part in observation.items()},
+            **prefixed,
             "action": action,
-            "log_prob": self.policy(observation).log_prob(action.to(self.context.device)),
+            "log_prob": self._over_shards(self._log_prob, {**prefixed, "action": action.to(self.context.device)}),
             "value": values[:-1].flatten(),
             "advantage": advantage.flatten(),
             "return": advantage.flatten() + values[:-1].flatten().cpu(),
@@ -133,6 +153,14 @@ class PPO(Workflow):
 
     def _seen(self, observation: dict[str, Tensor]) -> dict[str, Tensor]:
         return self.observation_normalizer({name: part.to(self.context.device) for name, part in observation.items()})
+
+    def _over_shards(self, function: Callable[[dict[str, Tensor]], Tensor], samples: dict[str, Tensor]) -> Tensor:
+        """What `function` gives for samples [N, ...], computed shard by shard."""
+        shards = list(_shards(samples, self.config.shard_size))
+        return torch.cat(self.workers.map(torch.no_grad()(function), shards))
+
+    def _log_prob(self, samples: dict[str, Tensor]) -> Tensor:
+        return self.policy(_observation_of(samples)).log_prob(samples["action"])
 
     def _losses(self, minibatch: dict[str, Tensor]) -> dict[str, Tensor]:
         observation = _observation_of(minibatch)
@@ -154,7 +182,9 @@ class PPO(Workflow):
 
     @torch.no_grad()
     def _judge(self, samples: dict[str, Tensor]) -> dict[str, Tensor]:
-        """How far the policy has moved from the one that collected, and how well values fit, over the whole rollout."""
+        """How far the policy has moved from the one that collected, and how well values fit, over the rollout."""
+        stride = -(-len(samples["advantage"]) // JUDGED_SAMPLES)
+        samples = {name: value[::stride] for name, value in samples.items()}
         observation = _observation_of(samples)
         distribution = self.policy(observation)
         log_ratio = distribution.log_prob(samples["action"]) - samples["log_prob"]
@@ -212,6 +242,13 @@ def value_loss(value: Tensor, minibatch: dict[str, Tensor], value_clip: float | 
 def explained_variance(value: Tensor, target: Tensor) -> Tensor:
     """1 for values that predict every return, 0 for a constant guess."""
     return 1 - (target - value).var() / target.var().clamp(min=1e-8)
+
+
+def _shards(samples: dict[str, Tensor], size: int) -> Iterator[dict[str, Tensor]]:
+    """Views of samples [N, ...] in pieces of `size`, the last of which may be smaller."""
+    count = len(next(iter(samples.values())))
+    for start in range(0, count, size):
+        yield {name: value[start : start + size] for name, value in samples.items()}
 
 
 def _observation_of(samples: dict[str, Tensor]) -> dict[str, Tensor]:

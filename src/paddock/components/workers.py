@@ -1,0 +1,38 @@
+"""Threads that share the work on one batch: each takes whole pieces, and no operation inside a piece is split.
+
+For networks this small, splitting every operation over cores (what `torch.set_num_threads` does) makes threads wait for
+each other dozens of times per update, and stalls when another program holds a core; a piece is waited for once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
+
+import torch
+
+Piece = TypeVar("Piece")
+Result = TypeVar("Result")
+
+
+class Workers:
+    """`count` threads with one thread of torch each. Results come in the order of the pieces, whatever the count."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._pool: ThreadPoolExecutor | None = None
+
+    def map(self, function: Callable[[Piece], Result], pieces: Sequence[Piece]) -> list[Result]:
+        if self.count == 1 or len(pieces) == 1:
+            return [function(piece) for piece in pieces]
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.count, "paddock-learn", partial(torch.set_num_threads, 1))
+        return list(self._pool.map(function, pieces))
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
