@@ -3,6 +3,7 @@ import pytest
 import torch
 
 from paddock.buffers.uniform import UniformBuffer, UniformConfig
+from paddock.components.return_computers.bootstrap import bootstrap_weight
 from paddock.core.specs import ArraySpec, Spec
 
 SPEC = Spec(
@@ -134,3 +135,84 @@ def test_a_fence_parts_what_does_not_follow():
         naive.add(step)
     torch.manual_seed(0)
     assert sampled(buffer) == naive.transitions()
+
+
+class NaiveNStep:
+    """Every copy's own list of steps, walked one by one."""
+
+    def __init__(self, n_step, discount):
+        self.n_step, self.discount = n_step, discount
+        self.steps = []
+
+    def add(self, step):
+        self.steps.append(step)
+
+    def fence(self):
+        self.steps.append(None)
+
+    def transitions(self, copies):
+        found = set()
+        for start, copy in [(s, c) for s in range(len(self.steps)) for c in range(copies)]:
+            if self.steps[start] is None or not self.steps[start]["valid"][copy]:
+                continue
+            reward, position = 0.0, start
+            while True:
+                step = self.steps[position]
+                reward += self.discount ** (position - start) * float(step["reward"][copy])
+                ended = step["terminated"][copy] or step["truncated"][copy]
+                following = self.steps[position + 1] if position + 1 < len(self.steps) else None
+                is_blocked = following is None or not following["valid"][copy]
+                if ended or is_blocked or position - start + 1 == self.n_step:
+                    break
+                position += 1
+            after = step["next_observation"]["observation"][copy]
+            if "final_rows" in step and copy in step["final_rows"]:
+                after = step["final_observation"]["observation"][list(step["final_rows"]).index(copy)]
+            before = self.steps[start]["observation"]["observation"][copy]
+            found.add(
+                (
+                    tuple(before.tolist()),
+                    tuple(after.tolist()),
+                    round(reward, 4),
+                    position - start + 1,
+                    bool(step["terminated"][copy]),
+                )
+            )
+        return found
+
+
+@pytest.mark.parametrize("n_step", [2, 3, 5])
+def test_n_step_transitions_equal_those_of_a_plain_walk(n_step):
+    config = UniformConfig(_target_="it", capacity=200, batch_size=32, n_step=n_step, discount=0.9)
+    buffer, naive = UniformBuffer(config, SPEC, 2), NaiveNStep(n_step, 0.9)
+    for part, seed in enumerate([0, 1]):
+        for index, step in enumerate(stream(25, seed=seed)):
+            step["truncated"] = step["terminated"] & (index % 2 == 0)
+            step["terminated"] = step["terminated"] & ~step["truncated"]
+            buffer.add(step)
+            naive.add(step)
+        if part == 0:
+            buffer.fence()
+            naive.fence()
+    torch.manual_seed(0)
+    found = set()
+    for _ in range(60):
+        batch = buffer.sample()
+        columns = [batch["observation"]["observation"], batch["next_observation"]["observation"]]
+        columns += [batch[name] for name in ("reward", "steps", "terminated")]
+        for before, after, reward, steps, terminated in zip(*(column.tolist() for column in columns), strict=True):
+            found.add((tuple(before), tuple(after), round(reward, 4), steps, terminated))
+    assert found == naive.transitions(2)
+
+
+def test_n_step_needs_a_discount():
+    with pytest.raises(ValueError, match="needs their discount"):
+        UniformConfig(_target_="it", capacity=10, batch_size=2, n_step=3)
+
+
+def test_terminated_has_no_future_and_truncated_has():
+    flags = {"terminated": torch.tensor([True, False, False]), "truncated": torch.tensor([False, True, False])}
+    assert bootstrap_weight(flags, 0.9).tolist() == pytest.approx([0, 0.9, 0.9])
+    assert bootstrap_weight({**flags, "steps": torch.tensor([3, 2, 3])}, 0.9).tolist() == pytest.approx(
+        [0, 0.81, 0.729]
+    )

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import distributions
 
-from paddock.components.networks.distributions import Categorical, Gaussian
+from paddock.components.networks.distributions import Categorical, Gaussian, SquashedGaussian
 
 torch.manual_seed(0)
 
@@ -33,3 +33,34 @@ def test_samples_follow_their_distribution():
     normal = Gaussian(torch.full((100_000, 1), 2.0), torch.tensor([-1.0])).sample()
     assert abs(normal.mean() - 2.0) < 0.01
     assert abs(normal.std() - torch.tensor(-1.0).exp()) < 0.01
+
+
+def test_squashed_log_probabilities_equal_torchs():
+    torch.manual_seed(1)
+    mean, log_std, noise = torch.randn(64, 3), torch.randn(64, 3) * 0.5, torch.randn(64, 3)
+    ours = SquashedGaussian(mean, log_std)
+    normal = torch.distributions.Normal(mean, log_std.exp())
+    theirs = torch.distributions.TransformedDistribution(normal, torch.distributions.TanhTransform(cache_size=1))
+    action, log_prob = ours.sample_with_log_prob(noise)
+    assert torch.allclose(action, (mean + log_std.exp() * noise).tanh())
+    inside = (action.abs() < 0.99).all(-1)
+    assert inside.sum() > 20
+    assert torch.allclose(log_prob[inside], theirs.log_prob(action).sum(-1)[inside], atol=1e-3)
+    assert torch.allclose(ours.log_prob(action)[inside], log_prob[inside], atol=1e-3)
+    assert torch.equal(ours.mode(), mean.tanh())
+    assert (ours.sample().abs() <= 1).all()
+
+
+def test_a_squashed_density_integrates_to_one_and_is_finite_far_out():
+    grid = torch.linspace(-1, 1, 200_001, dtype=torch.float64)[1:-1]
+    for mean, log_std in [(0.0, 0.0), (1.0, -1.0), (-0.5, 0.2)]:
+        squashed = SquashedGaussian(
+            *(torch.full((len(grid), 1), number, dtype=grid.dtype) for number in (mean, log_std))
+        )
+        mass = torch.trapezoid(squashed.log_prob(grid[:, None]).exp(), grid)
+        assert abs(mass.item() - 1) < 1e-3
+    far = SquashedGaussian(torch.tensor([[40.0]], requires_grad=True), torch.tensor([[2.0]]))
+    _, log_prob = far.sample_with_log_prob(torch.tensor([[3.0]]))
+    (gradient,) = torch.autograd.grad(log_prob.sum(), far.mean)
+    assert torch.isfinite(log_prob).all()
+    assert torch.isfinite(gradient).all()

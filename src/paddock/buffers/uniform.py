@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from paddock.buffers.segments import Segment
 from paddock.buffers.storage import observation_arrays, transition_arrays
@@ -22,7 +22,15 @@ class UniformConfig(TargetSchema):
 
     capacity: int = Field(ge=1)
     batch_size: int = Field(ge=1)
+    n_step: int = Field(default=1, ge=1)
+    discount: float | None = Field(default=None, gt=0, le=1)
     segment_steps: int = Field(default=65_536, ge=1)
+
+    @model_validator(mode="after")
+    def _check(self) -> UniformConfig:
+        if self.n_step > 1 and self.discount is None:
+            raise ValueError("n_step above 1 sums rewards and needs their discount: ${workflow.discount}")
+        return self
 
 
 class UniformBuffer:
@@ -41,6 +49,9 @@ class UniformBuffer:
         self._observation = observation_arrays(spec, self.rows + 1, num_envs)
         self._arrays = transition_arrays(spec, self.rows, num_envs)
         self._arrays["final"] = np.full((self.rows, num_envs), -1, np.int64)
+        # The same memory with rows and copies as one axis: a batch is then one `take` a field.
+        self._flat_observation = {name: _merged(array) for name, array in self._observation.items()}
+        self._flat = {name: _merged(array) for name, array in self._arrays.items()}
         self._finals = FinalRing({name: (part.shape, part.dtype) for name, part in spec.observation.items()})
         self._must_fence = False
         self.total = 0
@@ -73,25 +84,37 @@ class UniformBuffer:
         """`batch_size` transitions drawn uniformly with replacement, as tensors [N, ...]."""
         rows, copies = self._draw(self.config.batch_size)
         # Steps that only reset an environment are rare; draw again for them.
-        while len(bad := np.flatnonzero(~self._arrays["valid"][rows % self.rows, copies])):
+        while len(bad := np.flatnonzero(~self._flat["valid"].take(self._places(rows, copies)))):
             rows[bad], copies[bad] = self._draw(len(bad))
         return self.gather(rows, copies)
 
     def gather(self, rows: np.ndarray, copies: np.ndarray) -> Batch:
-        """The transitions at absolute `rows` of the given `copies`."""
-        places = rows % self.rows
-        batch: Batch = {
-            name: torch.from_numpy(self._arrays[name][places, copies])
-            for name in ("action", "reward", "terminated", "truncated")
-        }
-        final = self._arrays["final"][places, copies]
+        """The transitions at absolute `rows` of the given `copies`.
+
+        With `n_step` above 1 a transition reaches over up to so many steps: `reward` is their discounted sum, `steps`
+        their number, and what follows (`terminated`, `truncated`, `next_observation`) is of the last of them.
+        """
+        places = self._places(rows, copies)
+        batch: Batch = {"action": torch.from_numpy(self._flat["action"].take(places, 0))}
+        if self.config.n_step > 1:
+            reward, steps = self._look_ahead(rows, copies)
+            batch |= {"reward": torch.from_numpy(reward), "steps": torch.from_numpy(steps)}
+            last = rows + steps - 1
+            places = self._places(last, copies)
+        else:
+            last = rows
+            batch["reward"] = torch.from_numpy(self._flat["reward"].take(places))
+        batch |= {name: torch.from_numpy(self._flat[name].take(places)) for name in ("terminated", "truncated")}
+
+        final = self._flat["final"].take(places)
         ended = np.flatnonzero(final >= 0)
+        before, after = (row % (self.rows + 1) * self.num_envs + copies for row in (rows, last + 1))
         batch["observation"], batch["next_observation"] = {}, {}
-        for name, array in self._observation.items():
-            following = array[(rows + 1) % len(array), copies]
+        for name, array in self._flat_observation.items():
+            following = array.take(after, 0)
             if len(ended):
                 following[ended] = self._finals.get(name, final[ended])
-            batch["observation"][name] = torch.from_numpy(array[rows % len(array), copies])
+            batch["observation"][name] = torch.from_numpy(array.take(before, 0))
             batch["next_observation"][name] = torch.from_numpy(following)
         return batch
 
@@ -169,8 +192,30 @@ class UniformBuffer:
         self._write_observation(self.total, observation)
 
     def _draw(self, count: int) -> tuple[np.ndarray, np.ndarray]:
-        rows = torch.randint(self.oldest, self.total, (count,)).numpy()
-        return rows, torch.randint(self.num_envs, (count,)).numpy()
+        drawn = torch.randint(self.oldest * self.num_envs, self.total * self.num_envs, (count,)).numpy()
+        return np.divmod(drawn, self.num_envs)
+
+    def _places(self, rows: np.ndarray, copies: np.ndarray) -> np.ndarray:
+        return rows % self.rows * self.num_envs + copies
+
+    def _look_ahead(self, rows: np.ndarray, copies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Discounted reward [N] from each row on, and over how many steps [N]: an episode's end, a fence and the
+        newest row cut it short."""
+        assert self.config.discount is not None
+        ahead = rows[:, None] + np.arange(self.config.n_step)
+        places = self._places(ahead, copies[:, None])
+        done = self._flat["terminated"].take(places) | self._flat["truncated"].take(places)
+        is_usable = self._flat["valid"].take(places) & (ahead < self.total)
+        is_usable[:, 1:] &= ~done[:, :-1]
+        reached = np.logical_and.accumulate(is_usable, 1)
+        powers = self.config.discount ** np.arange(self.config.n_step)
+        reward = (self._flat["reward"].take(places) * powers * reached).sum(1)
+        return reward.astype(np.float32), reached.sum(1)
+
+
+def _merged(array: np.ndarray) -> np.ndarray:
+    """[rows, B, ...] as [rows * B, ...], without a copy."""
+    return array.reshape(-1, *array.shape[2:])
 
 
 class FinalRing:

@@ -14,6 +14,7 @@ from paddock.core.seeding import derive_seed, seed_everything
 from paddock.environments.spaces import spec_of
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.experiment import ExperimentConfig
+from paddock.orchestration.fit import check_actions
 from paddock.orchestration.loggers import make_loggers
 from paddock.orchestration.orchestrator import Orchestrator
 from paddock.rollout.collector import Collector
@@ -29,6 +30,7 @@ def build(config: ExperimentConfig, run: RunFolder, console: Console) -> Orchest
     device = _device(config.device)
     environment = make_environment(config, config.environment.num_envs)
     spec = spec_of(environment)
+    check_actions(config, spec)
     components = {name: instantiate(part, spec).to(device) for name, part in config.components.items()}
     controllers = {name: instantiate(part, components, spec) for name, part in config.controllers.available.items()}
     context = WorkflowContext(

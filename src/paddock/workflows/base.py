@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from paddock.config.schema import TargetSchema
 from paddock.rollout.actor import ActorModule
@@ -30,6 +30,7 @@ class Workflow:
     """
 
     context: WorkflowContext
+    actions: Literal["continuous", "discrete"] | None = None  # What it can choose among; None is either.
 
     def __init__(self, config: TargetSchema) -> None:
         self.config = config

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
+LOG_TWO = math.log(2)
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,37 @@ class Gaussian:
     def entropy(self) -> Tensor:
         """[...]: summed over the action's dimensions."""
         return (0.5 + LOG_SQRT_TWO_PI + self.log_std).expand_as(self.mean).sum(-1)
+
+
+@dataclass(frozen=True)
+class SquashedGaussian:
+    """tanh of a diagonal normal distribution: actions in (-1, 1); `mean` and `log_std` [..., A] are before the tanh."""
+
+    mean: Tensor
+    log_std: Tensor
+
+    def sample(self) -> Tensor:
+        return Gaussian(self.mean, self.log_std).sample().tanh()
+
+    def mode(self) -> Tensor:
+        """The tanh of the mean, as is usual; where the spread is wide the density's true mode lies farther out."""
+        return self.mean.tanh()
+
+    def sample_with_log_prob(self, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """The action [..., A] that standard normal `noise` leads to, and its log-probability [...]; differentiable."""
+        raw = torch.addcmul(self.mean, self.log_std.exp(), noise)
+        return raw.tanh(), self._log_prob(raw, noise)
+
+    def log_prob(self, action: Tensor) -> Tensor:
+        """[...]: summed over the action's dimensions. Actions at the very bounds are taken as just inside."""
+        limit = 1 - torch.finfo(action.dtype).eps
+        raw = action.clamp(-limit, limit).atanh()
+        return self._log_prob(raw, (raw - self.mean) * (-self.log_std).exp())
+
+    def _log_prob(self, raw: Tensor, standard: Tensor) -> Tensor:
+        # Eq. 26, arXiv:1812.05905, with log(1 - tanh(x)^2) = 2 (log 2 - x - softplus(-2x)), which never cancels.
+        normal = -0.5 * standard.square() - self.log_std - LOG_SQRT_TWO_PI
+        return (normal - 2 * (LOG_TWO - raw - functional.softplus(-2 * raw))).sum(-1)
 
 
 @dataclass(frozen=True)

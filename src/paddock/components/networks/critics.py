@@ -1,0 +1,43 @@
+"""Action values for continuous actions: an ensemble that is computed as one network."""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from paddock.components.networks.mlp import MLPConfig, flatten_observation
+from paddock.components.networks.policy import build_network, encode
+from paddock.components.networks.stacked import StackedMLP
+from paddock.config.schema import Part
+from paddock.core.specs import Spec
+
+
+class CriticsConfig(MLPConfig):
+    """Options of an ensemble of critics: their number, their perceptron, and what reads the observation before it."""
+
+    copies: int = Field(default=2, ge=1)
+    encoder: Part | None = None
+    head_gain: float | None = Field(default=None, gt=0)
+
+
+class Critics(nn.Module):
+    """`copies` estimates of Q(s, a), one batched perceptron over observation and action together.
+
+    An `encoder` (a CNN, say) turns the observation into features that all copies share; without one they read the
+    observation as a vector.
+    """
+
+    def __init__(self, config: CriticsConfig, spec: Spec) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = None if config.encoder is None else build_network(config.encoder, spec)
+        features = sum(max(part.size, 1) for part in spec.observation.values())
+        if self.encoder is not None:
+            features = self.encoder.outputs
+        self.network = StackedMLP(config, config.copies, features + spec.action.size, 1, head_gain=config.head_gain)
+
+    def forward(self, observation: dict[str, Tensor], action: Tensor, chosen: Tensor | None = None) -> Tensor:
+        """Observation parts [B, ...] and actions [B, A] to values [copies, B], or [K, B] of the `chosen` [K]."""
+        features = flatten_observation(observation) if self.encoder is None else encode(self.encoder, observation)
+        return self.network(torch.cat([features, action.flatten(1)], -1), chosen).squeeze(-1)

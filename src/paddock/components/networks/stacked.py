@@ -1,0 +1,72 @@
+"""Many perceptrons of one shape as one: their weights are stacked, so that a layer of all is one batched product."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from paddock.components.networks.mlp import ACTIVATIONS, MLPConfig
+
+
+class StackedLinear(nn.Module):
+    """`copies` linear layers; inputs [copies, B, inputs] to [copies, B, outputs]."""
+
+    def __init__(self, copies: int, inputs: int, outputs: int, *, gain: float | None = None) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(copies, inputs, outputs))
+        self.bias = nn.Parameter(torch.zeros(copies, 1, outputs))
+        for weight, bias in zip(self.weight.data, self.bias.data, strict=True):
+            if gain is not None:
+                nn.init.orthogonal_(weight, gain)
+            else:  # As nn.Linear begins: both uniform within 1 / sqrt(inputs).
+                reach = 1 / math.sqrt(inputs)
+                nn.init.uniform_(weight, -reach, reach)
+                nn.init.uniform_(bias, -reach, reach)
+
+    def forward(self, inputs: Tensor, chosen: Tensor | None = None) -> Tensor:
+        """With `chosen` [K] only those copies are asked, for inputs [K, B, inputs]."""
+        if chosen is None:
+            return torch.baddbmm(self.bias, inputs, self.weight)
+        return torch.baddbmm(self.bias[chosen], inputs, self.weight[chosen])
+
+
+class StackedNorm(nn.Module):
+    """Layer normalisation with a scale and an offset for each copy; [copies, B, size]."""
+
+    def __init__(self, copies: int, size: int) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(copies, 1, size))
+        self.offset = nn.Parameter(torch.zeros(copies, 1, size))
+
+    def forward(self, inputs: Tensor, chosen: Tensor | None = None) -> Tensor:
+        scale, offset = (self.scale, self.offset) if chosen is None else (self.scale[chosen], self.offset[chosen])
+        return torch.addcmul(offset, scale, functional.layer_norm(inputs, inputs.shape[-1:]))
+
+
+class StackedMLP(nn.Module):
+    """`copies` perceptrons over the same vectors: [B, inputs] to [copies, B, outputs], linear at the end."""
+
+    def __init__(self, config: MLPConfig, copies: int, inputs: int, outputs: int, *, head_gain: float | None) -> None:
+        super().__init__()
+        self.copies = copies
+        gain = math.sqrt(2) if config.orthogonal else None
+        sizes = [inputs, *config.hidden]
+        self.hidden = nn.ModuleList(StackedLinear(copies, *pair, gain=gain) for pair in pairwise(sizes))
+        self.norms = nn.ModuleList(StackedNorm(copies, size) for size in config.hidden if config.layer_norm)
+        self.head = StackedLinear(copies, sizes[-1], outputs, gain=head_gain)
+        self.activation = ACTIVATIONS[config.activation]()
+
+    def forward(self, inputs: Tensor, chosen: Tensor | None = None) -> Tensor:
+        """With `chosen` [K] only those copies answer: [K, B, outputs]."""
+        copies = self.copies if chosen is None else len(chosen)
+        features = inputs.expand(copies, *inputs.shape)
+        for index, layer in enumerate(self.hidden):
+            features = layer(features, chosen)
+            if len(self.norms):
+                features = self.norms[index](features, chosen)
+            features = self.activation(features)
+        return self.head(features, chosen)

@@ -1,0 +1,118 @@
+"""Soft actor-critic (arXiv:1812.05905) with twin critics and a learned or fixed temperature.
+
+Shapes: N samples in a batch, C critics, A action dimensions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from paddock.components.compilation import compile_gradients
+from paddock.components.targets import TargetNetwork
+from paddock.config.schema import TargetSchema
+from paddock.rollout.result import CollectResult
+from paddock.workflows.base import Metrics, Phase, Workflow
+from paddock.workflows.context import WorkflowContext
+from paddock.workflows.replay import Replayed, is_frozen, learn_normalizer, replayed
+
+Gradients = tuple[Tensor, ...]
+
+
+class SACConfig(TargetSchema):
+    """Options of SAC."""
+
+    discount: float = Field(gt=0, le=1)
+    target_rate: float = Field(gt=0, le=1)
+    compile: bool = False
+
+
+class SAC(Workflow):
+    """Needs components `policy`, `critics`, `target_critics`, `temperature`, `observation_normalizer` and optimizers
+    `policy`, `critics`, `temperature`."""
+
+    config: SACConfig
+    actions = "continuous"
+
+    def __init__(self, config: SACConfig) -> None:
+        super().__init__(config)
+
+    def initialize(self, context: WorkflowContext) -> None:
+        super().initialize(context)
+        parts = context.components
+        self.policy, self.critics, self.target_critics = parts["policy"], parts["critics"], parts["target_critics"]
+        self.temperature, self.observation_normalizer = parts["temperature"], parts["observation_normalizer"]
+        self.optimizers = context.optimizers
+        self.target = TargetNetwork(self.target_critics, self.critics, self.config.target_rate)
+        self.critic_gradients = compile_gradients(self._critic_gradients, enabled=self.config.compile)
+        self.policy_gradients = compile_gradients(self._policy_gradients, enabled=self.config.compile)
+
+    def collect_step(self, step: int, *, phase: Phase) -> CollectResult:
+        result = super().collect_step(step, phase=phase)
+        learn_normalizer(self.context, self.observation_normalizer)
+        return result
+
+    def update_controller(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
+        """One step of the critics, of their targets, of the policy and of the temperature, in this order."""
+        sample = replayed(batch, self.context, self.observation_normalizer, self.config.discount)
+        # Noise is drawn out here, so that a compiled update draws the same numbers as a plain one.
+        next_noise, noise = torch.randn(2, *sample["action"].shape, device=self.context.device)
+        metrics: Metrics = {"train/temperature": self.temperature()}
+        if not is_frozen(self.critics):
+            found, gradients = self.critic_gradients(sample, next_noise)
+            norm = self.optimizers["critics"].apply(found["train/critic_loss"], gradients)
+            metrics |= {**found, "train/critic_gradient_norm": norm}
+            self.target.follow()
+        if not is_frozen(self.policy):
+            found, gradients = self.policy_gradients(sample["observation"], noise)
+            norm = self.optimizers["policy"].apply(found["train/policy_loss"], gradients)
+            metrics |= {**found, "train/policy_gradient_norm": norm}
+            adjust_temperature(self.temperature, self.optimizers["temperature"], found["train/entropy"])
+        return metrics
+
+    def _critic_gradients(self, sample: Replayed, noise: Tensor) -> tuple[Metrics, Gradients]:
+        """Eq. 5, arXiv:1812.05905: the squared soft Bellman error."""
+        with torch.no_grad():
+            following = sample["next_observation"]
+            action, log_prob = self.policy(following).sample_with_log_prob(noise)
+            next_value = self.target_critics(following, action).amin(0)
+            target = soft_target(sample, next_value, log_prob, self.temperature())
+        values = self.critics(sample["observation"], sample["action"])
+        loss = critic_loss(values, target)
+        metrics = {"train/critic_loss": loss.detach(), "train/value": values.detach().mean()}
+        return metrics, torch.autograd.grad(loss, list(self.critics.parameters()))
+
+    def _policy_gradients(self, observation: dict[str, Tensor], noise: Tensor) -> tuple[Metrics, Gradients]:
+        """Eq. 7, arXiv:1812.05905, with the smaller of the critics' values."""
+        action, log_prob = self.policy(observation).sample_with_log_prob(noise)
+        loss = policy_loss(log_prob, self.critics(observation, action).amin(0), self.temperature())
+        metrics = {"train/policy_loss": loss.detach(), "train/entropy": -log_prob.detach().mean()}
+        return metrics, torch.autograd.grad(loss, list(self.policy.parameters()))
+
+
+def soft_target(sample: Replayed, next_value: Tensor, next_log_prob: Tensor, temperature: Tensor) -> Tensor:
+    """[N]: the reward, and the value with entropy of what follows; Eq. 3 in Eq. 6, arXiv:1812.05905."""
+    return sample["reward"] + sample["bootstrap"] * (next_value - temperature * next_log_prob)
+
+
+def critic_loss(values: Tensor, target: Tensor) -> Tensor:
+    """Mean squared error of values [C, N] to the target [N], summed over the critics, each of which learns alone."""
+    return 0.5 * (values - target).square().mean(1).sum()
+
+
+def policy_loss(log_prob: Tensor, value: Tensor, temperature: Tensor) -> Tensor:
+    """What the policy pays for being predictable, less what its actions are worth; both [N]."""
+    return (temperature * log_prob - value).mean()
+
+
+def adjust_temperature(temperature: Any, optimizer: Any, entropy: Tensor) -> None:
+    """One step on Eq. 18, arXiv:1812.05905: dearer randomness while there is less of it than the target, and back.
+
+    The loss is `log alpha * (entropy - target)` as in the authors' code, whose gradient needs no backward pass.
+    """
+    if temperature.is_learned and not is_frozen(temperature):
+        excess = entropy - temperature.target_entropy
+        optimizer.apply(temperature.log.detach() * excess, [excess])
