@@ -1,47 +1,16 @@
+import sys
+
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
 from paddock.core.errors import InputError
-from paddock.core.trees import load_tree, save_tree
 from paddock.environments.gym import GymConfig, make
 from paddock.environments.spaces import as_dict, final_observations, spec_of
-
-EXACT = [
-    ("CartPole-v1", "sync"),
-    ("CartPole-v1", "custom"),
-    ("Pendulum-v1", "sync"),
-    ("Acrobot-v1", "sync"),
-    ("MountainCar-v0", "sync"),
-    ("MountainCarContinuous-v0", "sync"),
-]
 
 
 def config(**values):
     return GymConfig(**{"_target_": "paddock.environments.gym.make", "num_envs": 3, **values})
-
-
-@pytest.mark.parametrize(("name", "vectorization"), EXACT)
-def test_a_saved_state_goes_on_exactly(tmp_path, name, vectorization):
-    settings = config(id=name, vectorization=vectorization, max_episode_steps=40)
-    first, second = make(settings, 3), make(settings, 3)
-    first.reset(seed=1)
-    first.action_space.seed(0)
-    actions = [first.action_space.sample() for _ in range(150)]
-    for action in actions[:57]:
-        first.step(action)
-    save_tree(tmp_path, "state", first.get_state())
-    second.set_state(load_tree(tmp_path, "state"))
-    for action in actions[57:]:
-        one, other = first.step(action), second.step(action)
-        for left, right in zip(one[:4], other[:4], strict=True):
-            assert np.array_equal(left, right)
-
-
-def test_an_environment_without_state_says_so():
-    env = make(config(id="LunarLander-v3"), 2)
-    assert not hasattr(env, "get_state")
-    env.close()
 
 
 def test_the_true_last_observation_is_there():
@@ -67,18 +36,31 @@ def test_specs_of_choices_boxes_and_flattened_spaces():
         spec_of(make(config(id="FrozenLake-v1"), 1))
 
 
+def test_an_unknown_name_gets_a_suggestion():
+    with pytest.raises(InputError, match="Did you mean 'CartPole-v1'"):
+        make(config(id="CartPol-v1"), 1)
+
+
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("name", "missing", "extra"),
     [
-        ("CartPol-v1", "Did you mean 'CartPole-v1'"),
-        ("ALE/Pong-v5", r"paddock\[atari\]"),
-        ("MiniGrid-Empty-8x8-v0", r"paddock\[minigrid\]"),
-        ("HalfCheetah-v5", r"paddock\[dmc\]"),
+        ("ALE/Pong-v5", "ale_py", "atari"),
+        ("MiniGrid-Empty-8x8-v0", "minigrid", "minigrid"),
+        ("HalfCheetah-v5", "mujoco", "mujoco"),
+        ("LunarLander-v3", "Box2D", "box2d"),
     ],
 )
-def test_what_cannot_be_made_is_explained(name, message):
-    with pytest.raises(InputError, match=message):
+def test_what_is_not_installed_is_explained(monkeypatch, name, missing, extra):
+    for module in [module for module in sys.modules if module.split(".")[0] == missing or "envs.box2d" in module]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(InputError, match=rf"paddock\[{extra}\]"):
         make(config(id=name), 1)
+
+
+def test_wrappers_do_not_go_with_the_own_vector_version():
+    with pytest.raises(InputError, match=r"vectorization to sync or async"):
+        make(config(id="CartPole-v1", vectorization="custom", action_repeat=2), 1)
 
 
 def test_unknown_arguments_are_explained():

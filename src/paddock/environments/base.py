@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from paddock.config.schema import TargetSchema
+
+Vectorization = Literal["sync", "async", "custom"]
 
 
 class EnvironmentConfig(TargetSchema):

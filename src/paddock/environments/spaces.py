@@ -12,6 +12,8 @@ from paddock.core.errors import InputError
 from paddock.core.specs import ArraySpec, Spec
 
 PLAIN = "observation"
+FRAMES = "env_frames"
+"""Where `info` says how many simulator ticks a step took, if the environment repeats actions."""
 
 
 def spec_of(env: VectorEnv) -> Spec:
@@ -38,6 +40,13 @@ def final_observations(info: dict[str, Any], rows: np.ndarray) -> dict[str, np.n
     # Gymnasium's own vector environments give one object per row that ended.
     parts = [as_dict(final[row]) for row in rows]
     return {name: np.stack([part[name] for part in parts]) for name in parts[0]}
+
+
+def frames_of(info: dict[str, Any], decisions: int) -> int:
+    """Simulator ticks of one vector step: as many as decisions, unless the environment counts them (`env_frames`)."""
+    ended = info.get("final_info", {})
+    counts = [source[FRAMES].sum() for source in (info, ended) if FRAMES in source]
+    return int(sum(counts)) if counts else decisions
 
 
 def _observation_spec(space: Space, name: str) -> ArraySpec:

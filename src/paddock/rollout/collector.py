@@ -16,7 +16,7 @@ from paddock.core.errors import NonFiniteError
 from paddock.core.seeding import derive_seed
 from paddock.core.specs import Spec
 from paddock.core.trees import map_tree
-from paddock.environments.spaces import as_dict, final_observations
+from paddock.environments.spaces import FRAMES, as_dict, final_observations, frames_of
 from paddock.rollout.actor import ActorModule, ActorState
 from paddock.rollout.result import CollectResult
 
@@ -48,6 +48,7 @@ class Collector:
         self._episode_return = np.zeros(self.num_envs)
         self._episode_length = np.zeros(self.num_envs, np.int64)
         self._is_fresh = np.zeros(self.num_envs, bool)
+        self._env_frames = 0
 
     @property
     def is_exact(self) -> bool:
@@ -62,11 +63,13 @@ class Collector:
             self._actor_state = actor.initial_state(self.num_envs)
         started, taken, device = time.perf_counter(), 0, actor.device
         ended = EndedEpisodes()
+        self._env_frames = 0
         with torch.inference_mode():
             for _ in range(-(-steps // self.num_envs)):
                 taken += self._step(actor, device, sink, ended)
         metrics = {"collect/steps_per_second": taken / max(time.perf_counter() - started, 1e-9), **ended.metrics()}
-        return CollectResult(steps=taken, episodes=ended.count, metrics=metrics)
+        extras = {"env_frames": self._env_frames}
+        return CollectResult(steps=taken, episodes=ended.count, metrics=metrics, extras=extras)
 
     def _step(self, actor: ActorModule, device: torch.device, sink: TransitionSink, episodes: EndedEpisodes) -> int:
         observation = {name: tensor.to(device) for name, tensor in self._tensors.items()}  # No copy on the CPU.
@@ -103,7 +106,9 @@ class Collector:
             self._is_fresh = done
         for name, array in self.observation.items():
             np.copyto(array, following[name])
-        return int(valid.sum()) if self._resets_next_step else self.num_envs
+        decisions = int(valid.sum()) if self._resets_next_step else self.num_envs
+        self._env_frames += frames_of(info, decisions)
+        return decisions
 
     def _reset(self, seed: int) -> None:
         observation, _ = self.env.reset(seed=seed)
@@ -160,7 +165,7 @@ class EndedEpisodes:
     def add(self, values: Mapping[str, Any], rows: np.ndarray, prefix: str = "") -> None:
         """Take `rows` of each array [N]; mappings of arrays are read likewise, names that begin with _ are masks."""
         for name, array in values.items():
-            if name.startswith("_") or name in ("episode_return", "episode_length"):
+            if name.startswith("_") or name in ("episode_return", "episode_length", FRAMES):
                 continue
             if isinstance(array, Mapping):
                 self.add(array, rows, f"{prefix}{name}/")
