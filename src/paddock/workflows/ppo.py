@@ -22,6 +22,8 @@ from paddock.workflows.context import WorkflowContext
 
 JUDGED_SAMPLES = 4_096  # of a rollout, evenly spread: enough to say how far the policy moved
 
+STEERING_FACTOR, SLOWEST, FASTEST = 1.5, 1e-5, 1e-2  # of the learning rate where a desired KL steers it
+
 
 class PPOConfig(TargetSchema):
     """Options of PPO."""
@@ -37,6 +39,7 @@ class PPOConfig(TargetSchema):
     entropy_scale: float = Field(ge=0)
     normalize_advantage: bool = True
     target_kl: float | None = Field(default=None, gt=0)
+    desired_kl: float | None = Field(default=None, gt=0)
     anneal_learning_rate: bool = False
     anneal_clip: bool = False
     compile: bool = False
@@ -73,7 +76,7 @@ class PPO(Workflow):
         """All epochs over one rollout."""
         config = self.config
         remaining = 1.0 - self.context.progress
-        if config.anneal_learning_rate:
+        if config.anneal_learning_rate and config.desired_kl is None:
             self.optimizer.set_learning_rate_fraction(remaining)
         clip = config.clip * (remaining if config.anneal_clip else 1.0)
 
@@ -92,6 +95,9 @@ class PPO(Workflow):
             if config.target_kl is not None and self._judge(samples)["kl"] > 1.5 * config.target_kl:
                 break
         metrics = self._judge(samples)
+        if config.desired_kl is not None:
+            desired = config.desired_kl * (remaining if config.anneal_learning_rate else 1.0)
+            self.optimizer.learning_rate = steered(self.optimizer.learning_rate, float(metrics["kl"]), desired)
         # Only now, so that every sample of this rollout was seen through the same eyes as when it was collected.
         self.observation_normalizer.update(batch["observation"])
         return {
@@ -197,6 +203,18 @@ class PPO(Workflow):
             "value_loss": value_loss(self.value(observation), samples, None),
             "explained_variance": explained_variance(samples["value"], samples["return"]),
         }
+
+
+def steered(learning_rate: float, kl: float, desired: float) -> float:
+    """A learning rate that brings the next rollout's movement nearer to the desired one, within sane bounds.
+
+    The rule of arXiv:1707.02286 (Heess et al., appendix) for a penalty, applied to the learning rate.
+    """
+    if kl > 2 * desired:
+        learning_rate /= STEERING_FACTOR
+    elif kl < desired / 2:
+        learning_rate *= STEERING_FACTOR
+    return min(max(learning_rate, SLOWEST), FASTEST)
 
 
 def normalize_by_minibatch(advantage: Tensor, size: int) -> Tensor:
