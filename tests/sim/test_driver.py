@@ -5,6 +5,7 @@ from real_circuits import NAMES, needs_real_circuits, real_circuit
 from paddock.sim.car import CARS
 from paddock.sim.circuits import circuit_names, load_circuit
 from paddock.sim.classical_laps import classical_laps
+from paddock.sim.detour import line_past_obstacles
 from paddock.sim.driver import ClassicalDriver
 from paddock.sim.reference import reference_lap
 from paddock.sim.settings import StartSettings, WorldSettings
@@ -42,6 +43,28 @@ def test_no_wheel_leaves_the_road_where_leaving_is_a_crash() -> None:
     (lap,) = classical_laps([load_circuit("meadow")], "gt", settings=settings)
     assert lap.wheels_off == 0
     assert lap.ratio < 1.08
+
+
+@pytest.mark.parametrize("car", ["arcade", "f1tenth", "gt", "road"])
+def test_obstacles_are_driven_around(car: str) -> None:
+    roads = [load_circuit(name).sized_for(CARS[car].width) for name in ("kidney", "meadow", "harbour")]
+    for lap in classical_laps([road.with_obstacles(8, seed) for seed, road in enumerate(roads)], car):
+        assert lap.collided == lap.off_track == 0, lap
+        assert lap.ratio < 1.2, lap
+
+
+def test_a_line_past_obstacles_is_the_line_itself_where_there_are_none() -> None:
+    track, car = load_circuit("kidney"), CARS["gt"]
+    offset = reference_lap(track, "gt").offset
+    assert line_past_obstacles(track, car, offset, 0.3) is offset
+    crowded = track.with_obstacles(8, 1)
+    assert reference_lap(crowded, "gt").track is crowded
+    points = crowded.offset_points(line_past_obstacles(crowded, car, offset, 0.3))
+    for x, y, radius in crowded.obstacles:
+        assert np.hypot(points[:, 0] - x, points[:, 1] - y).min() > radius + 0.5 * car.width + 0.3
+    straight_on = crowded.offset_points(offset)
+    gaps = [np.hypot(straight_on[:, 0] - x, straight_on[:, 1] - y).min() - r for x, y, r in crowded.obstacles]
+    assert min(gaps) < 0.5 * car.width
 
 
 def test_cars_set_down_anywhere_find_back_to_the_line() -> None:

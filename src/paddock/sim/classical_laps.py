@@ -22,7 +22,8 @@ PATIENCE = 1.5  # reference lap times until a driver is given up
 class DrivenLap:
     """lap_time: s, not a number when none was completed. off_track: control steps with all wheels off the road.
 
-    wheels_off: control steps with at least one corner of the car beyond the edge. away: m, farthest from the line.
+    wheels_off: control steps with at least one corner of the car beyond the edge. collided: control steps in which it
+    touched something. away: m, farthest from the line.
     """
 
     track: str
@@ -30,6 +31,7 @@ class DrivenLap:
     reference_time: float
     off_track: int
     wheels_off: int
+    collided: int
     away: float
 
     @property
@@ -55,7 +57,7 @@ def classical_laps(
     count = len(tracks)
     reference_times = np.array([lap.lap_time for lap in references])
     lap_times, away = np.full(count, np.nan), np.zeros(count)
-    off_track, wheels_off = np.zeros(count, dtype=int), np.zeros(count, dtype=int)
+    off_track, wheels_off, collided = np.zeros((3, count), dtype=int)
     action = np.zeros((count, 2), dtype=np.float32)
     driving = np.ones(count, dtype=bool)
     while driving.any():
@@ -64,6 +66,7 @@ def classical_laps(
         world.step(action)
         off_track += driving & world.off_track
         wheels_off += driving & (world.wheels_off > 0)
+        collided += driving & world.collided
         for index in np.flatnonzero(driving).tolist():
             offset = np.interp(world.s[index], tracks[index].s, drivers[index].line.offset)
             away[index] = max(away[index], abs(world.lateral[index] - offset))
@@ -77,6 +80,7 @@ def classical_laps(
             float(reference_times[k]),
             int(off_track[k]),
             int(wheels_off[k]),
+            int(collided[k]),
             float(away[k]),
         )
         for k, track in enumerate(tracks)

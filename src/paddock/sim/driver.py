@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paddock.sim.car import GRAVITY, CarParameters, engine_force, load_car
-from paddock.sim.reference import FULL_SIZE, ReferenceLap, lap_along
+from paddock.sim.detour import line_past_obstacles
+from paddock.sim.reference import ReferenceLap, lap_along
 from paddock.sim.speed_profile import SLIDING, grip_envelope, slip_angle
 from paddock.sim.track import Array, wrap_angle
 
+FULL_SIZE = 4.7  # m, the length of the car that the times below belong to
 LEAST_STEPS = 3.0  # control steps that the lookahead spans at least
 SPEED_LEAD = 0.05  # s of a full-size car by which the pedals are early
 SLOWEST = 1.0  # m/s of a full-size car, below which slip and yaw rate mean little
@@ -116,7 +118,7 @@ class ClassicalDriver:
         return np.stack([steer, throttle], axis=1).astype(np.float32)
 
     def _plan(self, reference: ReferenceLap) -> ReferenceLap:
-        """The reference line, a little further from the edges, at speeds that leave some grip in hand."""
+        """The reference line, past any obstacles, a little further in, at speeds that leave some grip in hand."""
         car, settings, track = self.car, self.settings, reference.track
         careful = car.with_changes(friction=car.friction * settings.grip, turn_rate=car.turn_rate * settings.grip)
         envelope = grip_envelope(careful)
@@ -126,9 +128,9 @@ class ClassicalDriver:
             accelerate=envelope.accelerate - settings.power * cornering * np.maximum(envelope.accelerate, 0.0),
             brake=envelope.brake * (settings.brake - settings.trail * cornering),
         )
-        widest = float(np.abs(reference.offset).max())
-        inwards = 1.0 - min(settings.inset * car.width / max(widest, 1e-6), 1.0)
-        return lap_along(track, reference.offset * inwards, envelope)
+        inset = settings.inset * car.width
+        inwards = 1.0 - min(inset / max(float(np.abs(reference.offset).max()), 1e-6), 1.0)
+        return lap_along(track, line_past_obstacles(track, car, reference.offset, inset) * inwards, envelope)
 
     def _look(self, state: CarState, cars: NDArray[np.intp] | slice) -> _View:
         names = ("x", "y", "s", "heading", "vx", "vy", "yaw_rate", "steer")

@@ -33,8 +33,9 @@ def racing_line(track: Track, margin: float, shortness: float = 0.0, start: Arra
     normal /= np.hypot(normal[:, 0], normal[:, 1])[:, None]
     # The narrowest of three neighbours, so that the line does not bulge over the margin between grid points.
     left_room, right_room = (minimum_filter1d(w, 5, mode="wrap") for w in (track.left_width, track.right_width))
-    upper = np.maximum(np.interp(s, track.s, left_room) - margin, 0.0)
-    lower = np.minimum(margin - np.interp(s, track.s, right_room), 0.0)
+    left, right = np.interp(s, track.s, left_room), np.interp(s, track.s, right_room)
+    middle = 0.5 * (left - right)  # of a road too narrow for the margin
+    upper, lower = np.maximum(left - margin, middle), np.minimum(margin - right, middle)
     offset = np.clip(np.zeros(count) if start is None else on_grid(start), lower, upper)
     width = float(np.mean(upper - lower)) + margin
     length_weight = shortness * (2.0 * np.pi / track.length) ** 2

@@ -30,8 +30,6 @@ from paddock.sim.track_checks import check_fits
 MARGIN = 0.07  # of the car's width, between the edge of the road and the nearest corner of a car at its limit
 SHORTNESS = (0.0, 16.0, 128.0)  # shares of shortest path that are tried; the quickest line is kept
 SECTORS = 3
-PREVIEW = 0.475  # s for a full-size car, over which a centreline's bends are averaged; see docs/tracks.md for why
-FULL_SIZE = 4.7  # m, the length of the car that preview belongs to; others scale as the square root of theirs
 SHARPEST = 1.5  # track points: a car is longer than that and does not feel what is shorter
 CACHE_SIZE = 64
 _cache: OrderedDict[tuple[str, CarParameters], ReferenceLap] = OrderedDict()
@@ -43,7 +41,8 @@ class ReferenceLap:
 
     offset: [M] m from the centreline, left positive. x, y: [M] m. heading: [M] rad. curvature: [M] 1/m, of the line.
     steps: [M] m to the next point along the line. speed: [M] m/s. time_at: [M] s since the start line.
-    lap_time: s. centreline_time: s, for the centreline followed at the limit; not a number where not asked for.
+    lap_time: s. centreline_time: s, for the centreline followed at the limit (see `centre_follower`); not a number
+    where not asked for.
     """
 
     track: Track
@@ -86,7 +85,9 @@ def reference_lap(track: Track, car: str | CarParameters) -> ReferenceLap:
         _cache[key] = _recall(track, car) or _compute(track, car)
         if len(_cache) > CACHE_SIZE:
             _cache.popitem(last=False)
-    return _cache[key]
+    lap = _cache[key]
+    # Roads that differ in obstacles alone share a line, but each keeps its own obstacles.
+    return lap if np.array_equal(lap.track.obstacles, track.obstacles) else replace(lap, track=track)
 
 
 def _recall(track: Track, car: CarParameters) -> ReferenceLap | None:
@@ -113,33 +114,19 @@ def _compute(track: Track, car: CarParameters) -> ReferenceLap:
         if best is None or lap.lap_time < best.lap_time:
             best = lap
     assert best is not None
-    preview = PREVIEW * float(np.sqrt(car.length / FULL_SIZE))
-    centreline_time = _centreline_time(track, envelope, best.speed, preview)
+    centreline_time = lap_along(track, centre_follower(track, car), envelope).lap_time
     keep_line(track, car, best.offset, centreline_time)
     return replace(best, centreline_time=centreline_time)
 
 
-def _centreline_time(track: Track, envelope: GripEnvelope, speed: Array, preview: float) -> float:
-    """s for a lap of the centreline at the limit, its bends rounded over `preview` seconds of driving.
+def centre_follower(track: Track, car: CarParameters) -> Array:
+    """[M] m: offsets of the smoothest line on which the centreline never leaves the ground beneath the car.
 
-    Surveyed centrelines have kinks a few metres long that no car steers through. speed: [M] m/s to start from.
+    Surveyed centrelines have kinks a few metres long that nobody steers through; a car that has the line beneath it
+    follows it.
     """
-    steps = np.full(len(track), track.spacing)
-    for _ in range(3):
-        curvature = _rounded(track.curvature, np.maximum(preview * speed / track.spacing, SHARPEST))
-        speed = speed_profile(envelope, curvature, steps)
-    return float(times_along(speed, steps)[-1])
-
-
-def _rounded(curvature: Array, widths: Array) -> Array:
-    """[M] the curvature averaged at each point with a Gaussian of its own width, in points."""
-    scales = SHARPEST * 2.0 ** np.arange(1.0 + np.ceil(np.log2(widths.max() / SHARPEST + 1.0)))
-    levels = np.stack([gaussian_filter1d(curvature, scale, mode="wrap") for scale in scales])
-    level = np.log2(widths / SHARPEST)
-    below = np.minimum(level.astype(int), len(scales) - 2)
-    share = level - below
-    here = np.arange(len(curvature))
-    return levels[below, here] * (1.0 - share) + levels[below + 1, here] * share
+    half_width = np.full(len(track), 0.5 * car.width)
+    return racing_line(replace(track, left_width=half_width, right_width=half_width), 0.0)
 
 
 def lap_along(track: Track, offset: Array, envelope: GripEnvelope) -> ReferenceLap:
