@@ -27,7 +27,7 @@ def phases(seed, ratio, until="eval/return >= -1.3"):
 
 @pytest.mark.parametrize("temperature", ["learned=true", "learned=false"])
 def test_sac_learns_to_reach(prepared, temperature):
-    """From about -9 for random actions to nearly the best there is."""
+    """From about -8 for random actions to nearly the best there is."""
     outcome = prepared(
         "sac_pendulum",
         *TINY,

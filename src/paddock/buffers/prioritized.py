@@ -1,0 +1,78 @@
+"""Replay of what surprised most (arXiv:1511.05952, proportional variant): a uniform buffer beside a sum tree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from paddock.buffers.sum_tree import SumTree
+from paddock.buffers.uniform import Batch, UniformBuffer, UniformConfig
+from paddock.core.specs import Spec
+
+
+class PrioritizedConfig(UniformConfig):
+    """Options of a prioritized replay buffer."""
+
+    exponent: float = Field(default=0.6, ge=0)
+    floor: float = Field(default=1e-6, gt=0)
+
+
+class PrioritizedBuffer(UniformBuffer):
+    """Draws a transition with a chance in proportion to (|error| + floor) ** exponent.
+
+    A new transition gets the highest priority seen so far, so that it is likely to be replayed at least once. A batch
+    also holds `index`, to give errors back with, and `probability`, for importance weights.
+    """
+
+    config: PrioritizedConfig
+
+    def __init__(self, config: PrioritizedConfig, spec: Spec, num_envs: int) -> None:
+        super().__init__(config, spec, num_envs)
+        self._tree = SumTree(self.rows * num_envs)
+        self._highest = 1.0
+        self._copies = np.arange(num_envs)
+
+    def add(self, transition: dict[str, Any]) -> None:
+        super().add(transition)
+        row = (self.total - 1) % self.rows
+        self._tree.assign(row * self.num_envs + self._copies, transition["valid"] * self._highest)
+
+    def can_sample(self) -> bool:
+        return super().can_sample() and self._tree.total > 0
+
+    def sample(self) -> Batch:
+        """`batch_size` transitions, one from each of as many equal shares of all priority, as tensors [N, ...]."""
+        count, total = self.config.batch_size, self._tree.total
+        heights = (np.arange(count) + torch.rand(count, dtype=torch.float64).numpy()) * (total / count)
+        index = self._tree.find(heights)
+        places, copies = np.divmod(index, self.num_envs)
+        batch = self.gather(self.oldest + (places - self.oldest) % self.rows, copies)
+        batch["index"] = torch.from_numpy(index)
+        batch["probability"] = torch.from_numpy((self._tree[index] / total).astype(np.float32))
+        return batch
+
+    def update_priorities(self, index: Tensor, error: Tensor) -> None:
+        """Tell how large the errors [N] of the transitions `index` [N] were."""
+        # Single precision, as it is saved: a resumed run goes on with the same bits.
+        surprise = error.abs().add(self.config.floor).pow(self.config.exponent).cpu().numpy().astype(np.float32)
+        self._highest = max(self._highest, float(surprise.max()))
+        self._tree.assign(index.cpu().numpy(), surprise.astype(np.float64))
+
+    def get_state(self) -> dict[str, Any]:
+        filled = min(self.total, self.rows) * self.num_envs
+        priority = self._tree[slice(filled)].astype(np.float32)
+        return {**super().get_state(), "priority": priority, "highest": self._highest}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        super().set_state(state)
+        self._tree.fill(state["priority"])
+        self._highest = state["highest"]
+
+    def _open_row(self) -> int:
+        row = super()._open_row()
+        self._tree.assign(row * self.num_envs + self._copies, np.zeros(self.num_envs))
+        return row

@@ -1,0 +1,161 @@
+"""Deep Q-learning (Nature 518, 529) with its improvements: double (arXiv:1509.06461), dueling, n-step, prioritized, and
+implicit quantiles (IQN, arXiv:1806.06923) where the network is of that kind.
+
+Shapes: N samples in a batch, K choices, Q quantiles that learn, P quantiles of the target.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn import functional
+
+from paddock.components.compilation import compile_gradients
+from paddock.components.return_computers.bootstrap import importance_weights
+from paddock.components.targets import TargetNetwork
+from paddock.config.schema import Schema, TargetSchema
+from paddock.rollout.result import CollectResult
+from paddock.rollout.value_actor import GreedyActor
+from paddock.workflows.base import Metrics, Phase, Workflow
+from paddock.workflows.context import WorkflowContext
+from paddock.workflows.replay import Replayed, learn_normalizer, replayed
+
+
+class EpsilonConfig(Schema):
+    """The chance of a random choice while collecting: from `start` to `end` within `steps` agent steps, linearly."""
+
+    start: float = Field(ge=0, le=1)
+    end: float = Field(ge=0, le=1)
+    steps: int = Field(ge=1)
+
+
+class DQNConfig(TargetSchema):
+    """Options of DQN."""
+
+    discount: float = Field(gt=0, le=1)
+    double: bool = True
+    target_rate: float = Field(gt=0, le=1)
+    target_every: int = Field(ge=1)
+    epsilon: EpsilonConfig
+    importance_exponent: tuple[float, float] = (0.4, 1.0)
+    huber: float = Field(default=1.0, gt=0)
+    quantiles: int = Field(default=8, ge=1)
+    target_quantiles: int = Field(default=32, ge=1)
+    compile: bool = False
+
+
+class DQN(Workflow):
+    """Needs components `action_values`, `target_action_values`, `observation_normalizer` and optimizer `action_values`.
+    With a prioritized buffer it gives the errors back."""
+
+    config: DQNConfig
+    actions = "discrete"
+
+    def __init__(self, config: DQNConfig) -> None:
+        super().__init__(config)
+
+    def initialize(self, context: WorkflowContext) -> None:
+        super().initialize(context)
+        parts = context.components
+        self.values, self.target_values = parts["action_values"], parts["target_action_values"]
+        self.observation_normalizer = parts["observation_normalizer"]
+        self.optimizer = context.optimizers["action_values"]
+        self.target = TargetNetwork(self.target_values, self.values, self.config.target_rate)
+        kind = self._quantile_gradients if self.values.is_distributional else self._value_gradients
+        self.gradients = compile_gradients(kind, enabled=self.config.compile)
+
+    def collect_step(self, step: int, *, phase: Phase) -> CollectResult:
+        actor, epsilon = self.actor(), self.epsilon
+        if isinstance(actor, GreedyActor):
+            actor.epsilon.fill_(epsilon)
+        result = super().collect_step(step, phase=phase)
+        learn_normalizer(self.context, self.observation_normalizer)
+        result.metrics["collect/epsilon"] = epsilon
+        return result
+
+    @property
+    def epsilon(self) -> float:
+        """The chance of a random choice at this step."""
+        schedule = self.config.epsilon
+        part = min(self.context.counters.agent_steps / schedule.steps, 1.0)
+        return schedule.start + part * (schedule.end - schedule.start)
+
+    def update_controller(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
+        """One gradient step; the target follows every `target_every` updates."""
+        sample = replayed(batch, self.context, self.observation_normalizer, self.config.discount)
+        buffer = self.context.buffers[phase.buffer or ""]
+        if "probability" in batch:
+            start, end = self.config.importance_exponent
+            exponent = start + self.context.progress * (end - start)
+            sample["weight"] = importance_weights(batch["probability"], len(buffer), exponent).to(self.context.device)
+        # Fractions are drawn out here, so that a compiled update draws the same numbers as a plain one.
+        if self.values.is_distributional:
+            shape = (len(sample["reward"]), self.config.quantiles + self.config.target_quantiles)
+            sample["fractions"] = torch.rand(shape, device=self.context.device)
+
+        metrics, error, gradients = self.gradients(sample)
+        norm = self.optimizer.apply(metrics["train/loss"], gradients)
+        if (self.context.counters.updates + 1) % self.config.target_every == 0:
+            self.target.follow()
+        if "index" in batch:
+            buffer.update_priorities(batch["index"], error)
+        return {**metrics, "train/gradient_norm": norm}
+
+    def _value_gradients(self, sample: Replayed) -> tuple[Metrics, Tensor, tuple[Tensor, ...]]:
+        with torch.no_grad():
+            next_values = self.target_values(sample["next_observation"])
+            choice = (self.values(sample["next_observation"]) if self.config.double else next_values).argmax(-1)
+            target = sample["reward"] + sample["bootstrap"] * taken(next_values, choice)
+        value = taken(self.values(sample["observation"]), sample["action"])
+        error = target - value
+        loss = weighted_mean(huber(error, self.config.huber), sample.get("weight"))
+        return self._found(loss, value, error.detach())
+
+    def _quantile_gradients(self, sample: Replayed) -> tuple[Metrics, Tensor, tuple[Tensor, ...]]:
+        """Eq. 3, arXiv:1806.06923, with the best choice by the mean of evenly spaced quantiles."""
+        fractions, target_fractions = sample["fractions"].split(
+            [self.config.quantiles, self.config.target_quantiles], 1
+        )
+        with torch.no_grad():
+            judge = self.values if self.config.double else self.target_values
+            choice = judge.expected(sample["next_observation"]).argmax(-1)
+            following = taken(self.target_values(sample["next_observation"], target_fractions), choice)
+            target = sample["reward"].unsqueeze(1) + sample["bootstrap"].unsqueeze(1) * following
+        value = taken(self.values(sample["observation"], fractions), sample["action"])
+        loss = quantile_huber_loss(value, target, fractions, self.config.huber)
+        error = target.mean(1) - value.detach().mean(1)
+        return self._found(weighted_mean(loss, sample.get("weight")), value, error)
+
+    def _found(self, loss: Tensor, value: Tensor, error: Tensor) -> tuple[Metrics, Tensor, tuple[Tensor, ...]]:
+        metrics = {
+            "train/loss": loss.detach(),
+            "train/value": value.detach().mean(),
+            "train/error": error.abs().mean(),
+        }
+        return metrics, error, torch.autograd.grad(loss, list(self.values.parameters()))
+
+
+def taken(values: Tensor, choice: Tensor) -> Tensor:
+    """Of values [N, K] or [N, Q, K] those of the choices [N]: [N] or [N, Q]."""
+    index = choice.view(-1, *[1] * (values.dim() - 1)).expand(*values.shape[:-1], 1)
+    return values.gather(-1, index).squeeze(-1)
+
+
+def huber(error: Tensor, threshold: float) -> Tensor:
+    """Squared where the error is small, linear beyond the threshold."""
+    return functional.huber_loss(error, torch.zeros_like(error), reduction="none", delta=threshold)
+
+
+def quantile_huber_loss(value: Tensor, target: Tensor, fractions: Tensor, threshold: float) -> Tensor:
+    """[N]: how ill the quantiles [N, Q] at `fractions` [N, Q] describe the samples [N, P]; Eq. 3, arXiv:1806.06923."""
+    error = target.unsqueeze(1) - value.unsqueeze(2)
+    tilt = (fractions.unsqueeze(2) - (error.detach() < 0).float()).abs()
+    return (tilt * huber(error, threshold) / threshold).mean(2).sum(1)
+
+
+def weighted_mean(loss: Tensor, weight: Tensor | None) -> Tensor:
+    """The mean of [N], with importance weights [N] where there are any."""
+    return loss.mean() if weight is None else (loss * weight).mean()
