@@ -21,7 +21,7 @@ def test_a_newcomer_trains_is_told_what_was_learned_and_what_to_type_next(paddoc
     assert "steps/s" in result.stdout
     assert "Training finished" in result.stdout
     assert "Return while learning" in result.stdout
-    (run,) = (tmp_path / "runs").iterdir()
+    (run,) = (tmp_path / "runs").glob("*/")
     assert f"paddock evaluate runs/{run.name} --video" in result.stdout
 
     judged = paddock("evaluate", run.name, "--episodes", "4", "--video", "--json")
@@ -41,7 +41,7 @@ def test_a_newcomer_trains_is_told_what_was_learned_and_what_to_type_next(paddoc
 def test_one_run_a_seed(paddock, tmp_path):
     result = paddock("train", "ppo_cartpole", "--seed", "3,4", "--name", "mine", *TINY)
     assert result.returncode == 0, result.stderr
-    runs = [RunFolder(path) for path in sorted((tmp_path / "runs").iterdir())]
+    runs = [RunFolder(path) for path in sorted((tmp_path / "runs").glob("*/"))]
     assert sorted(run.read_manifest()["seed"] for run in runs) == [3, 4]
     assert all(run.name.startswith("mine-") for run in runs)
 

@@ -48,7 +48,7 @@ def finish(folder, *arguments):
 
 
 def the_run(folder):
-    (path,) = (folder / "runs").iterdir()
+    (path,) = (folder / "runs").glob("*/")
     return RunFolder(path)
 
 

@@ -17,6 +17,9 @@ VERBS = {
     "train": ("paddock.cli.train", "Train an agent, or resume a run."),
     "evaluate": ("paddock.cli.evaluate", "Judge a trained policy: whole episodes, fixed seeds."),
     "race": ("paddock.cli.race", "Race policies beside the classical driver and recorded people."),
+    "list": ("paddock.cli.list", "Find runs: filter, sort, tags."),
+    "show": ("paddock.cli.show", "Everything about one run."),
+    "tag": ("paddock.cli.tag", "Tag runs, and pin those that cleanup must not touch."),
     "tracks": ("paddock.cli.tracks", "List, draw, generate and import race tracks."),
 }
 

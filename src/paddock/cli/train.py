@@ -72,7 +72,7 @@ def train(
             whole = {"config": values, "origins": composed.origins}
             print(json.dumps(whole, indent=2) if as_json else summary.config_with_origins(values, composed.origins))
             continue
-        with new_run(settings, console) as orchestrator:
+        with new_run(settings, console, request) as orchestrator:
             outcome = orchestrator.run()
             _report(orchestrator, outcome, console, as_json=as_json)
         if outcome.status == "stopped":

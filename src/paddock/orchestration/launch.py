@@ -43,6 +43,12 @@ class Request:
     seed: int | None = None
     overrides: list[str] = field(default_factory=list)
 
+    def origin(self) -> dict[str, Any]:
+        """What a run's manifest tells of where its configuration came from."""
+        user = str(self.user.resolve()) if self.user else None
+        chosen = {"experiment": self.experiment, "user": user, "preset": self.preset, "overrides": self.overrides}
+        return {"origin": chosen}
+
     @property
     def chosen_name(self) -> str | None:
         return self.name or self.experiment or (self.user.stem if self.user and self.user.is_file() else None)
@@ -60,12 +66,12 @@ def resolve(request: Request) -> tuple[ExperimentConfig, Composed]:
 
 
 @contextmanager
-def new_run(config: ExperimentConfig, console: Console) -> Iterator[Orchestrator]:
+def new_run(config: ExperimentConfig, console: Console, request: Request | None = None) -> Iterator[Orchestrator]:
     """A new run's orchestrator; the run's folder is held by this process meanwhile."""
     values = config.model_dump(mode="json", by_alias=True)
     run = RunFolder.create(Path(config.runs_dir), config.name, values)
-    run.write_manifest(**manifest(values, seed=config.seed))
     with run.lock():
+        run.write_manifest(**manifest(values, seed=config.seed), **(request.origin() if request else {}))
         try:
             orchestrator = build(config, run, console)
         except BaseException:

@@ -15,6 +15,7 @@ from paddock.core.errors import InputError, NonFiniteError, PaddockError
 from paddock.core.seeding import get_random_state, set_random_state
 from paddock.core.trees import save_tree
 from paddock.experiments.run import RunFolder, now
+from paddock.experiments.store import register
 from paddock.orchestration.checkpoint import Checkpoint, CheckpointStore
 from paddock.orchestration.control import Control
 from paddock.orchestration.diagnostics import Diagnostics
@@ -80,6 +81,7 @@ class Orchestrator:
         self._loggers = self._make_loggers(self.counters.agent_steps)
         self._started = self._last_save = time.perf_counter()
         self.run_folder.write_manifest(status="running")
+        register(self.run_folder)
         try:
             with self.control.listening():
                 self._loop()
@@ -189,6 +191,7 @@ class Orchestrator:
             self._best_score = score
             self._export("best")
             self._save()
+        register(self.run_folder)
 
     def _enter_phase(self, phase: PhaseConfig) -> None:
         self.context.controllers.select(phase.controller)
@@ -316,6 +319,7 @@ class Orchestrator:
             best_score=self._best_score,
             **more,
         )
+        register(self.run_folder)
 
     def _fail(self, message: str) -> None:
         try:

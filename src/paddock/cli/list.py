@@ -1,0 +1,59 @@
+"""`paddock list`: find runs."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from paddock.cli.run_options import RUNS, FilterOption, JsonOption, RunsDirOption, TagOption
+
+app = typer.Typer(pretty_exceptions_enable=False)
+
+
+@app.command("list")
+def list_runs(
+    filters: FilterOption = None,
+    tag: TagOption = None,
+    sort: Annotated[str | None, typer.Option(metavar="KEY", help="By any key, the highest first.")] = None,
+    ascending: Annotated[bool, typer.Option("--ascending", help="The lowest first.")] = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only so many: the best, or the newest.")] = None,
+    metric: Annotated[list[str] | None, typer.Option(metavar="KEY", help="Columns to show; repeat.")] = None,
+    reindex: Annotated[bool, typer.Option("--reindex", help="Build the index anew from the folders.")] = False,
+    runs_dir: RunsDirOption = RUNS,
+    as_json: JsonOption = False,
+) -> None:
+    """List runs, filtered and sorted by anything that is known of them."""
+    from paddock.experiments.filters import find_runs, parse_key
+    from paddock.experiments.listing import plain_record, show_list, usual_metrics
+    from paddock.experiments.store import open_store
+
+    store = open_store(runs_dir)
+    if reindex:
+        store.rebuild()
+    keys = [parse_key(text, store) for text in metric or []]
+    if not keys:
+        chosen = usual_metrics(store.records())
+        known = store.metric_names()
+        names = dict.fromkeys(name + aggregate for name in chosen if name in known for aggregate in ("", ".max"))
+        if sort:
+            names = {sort: None} | names
+        keys = [key for text in names if (key := parse_key(text, store)).metric or key.option]
+    found = find_runs(
+        store,
+        filters=filters or [],
+        tags=tag or [],
+        sort=sort,
+        is_ascending=ascending,
+        limit=limit,
+        keys=keys,
+    )
+    if as_json:
+        print(json.dumps([plain_record(record) for record in found], indent=2))
+    elif found:
+        show_list(found, keys)
+    elif filters or tag:
+        print("no run fulfils all of that.")
+    else:
+        print(f"there are no runs in '{runs_dir}' yet. Start one: paddock train ppo_cartpole")

@@ -1,0 +1,45 @@
+"""`paddock tag`: words to find runs by, and pins that protect them."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from paddock.cli.run_options import RUNS, JsonOption, RunsArgument, RunsDirOption
+from paddock.core.errors import InputError
+
+app = typer.Typer(pretty_exceptions_enable=False)
+
+
+@app.command()
+def tag(
+    runs: RunsArgument,
+    add: Annotated[list[str] | None, typer.Option(metavar="WORD", help="Tag them; repeat.")] = None,
+    remove: Annotated[list[str] | None, typer.Option(metavar="WORD", help="Take a tag away; repeat.")] = None,
+    pin: Annotated[
+        bool | None, typer.Option("--pin/--unpin", help="A pinned run is never touched by paddock cleanup.")
+    ] = None,
+    runs_dir: RunsDirOption = RUNS,
+    as_json: JsonOption = False,
+) -> None:
+    """Tag runs, pin them, or take either back."""
+    from paddock.experiments.run import RunFolder
+    from paddock.experiments.store import register
+
+    if not add and not remove and pin is None:
+        raise InputError("say what to change: --add WORD, --remove WORD, --pin or --unpin.")
+    found = {run.name: run for given in runs for run in RunFolder.find_all(runs_dir, given)}
+    changed = {}
+    for name, run in found.items():
+        labels = run.read_labels()
+        tags = (set(labels["tags"]) | set(add or [])) - set(remove or [])
+        run.write_labels(tags=sorted(tags), is_pinned=labels["pinned"] if pin is None else pin)
+        register(run)
+        changed[name] = run.read_labels()
+    if as_json:
+        print(json.dumps(changed, indent=2))
+        return
+    for name, labels in changed.items():
+        print(f"{name}\t{'pinned' if labels['pinned'] else ''}\t{' '.join(labels['tags'])}")

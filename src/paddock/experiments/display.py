@@ -1,0 +1,117 @@
+"""Tables, ages and numbers for people: ruled tables on a terminal, tab-separated lines in a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+STYLES = {
+    "running": "bold cyan", "paused": "yellow", "finished": "green", "stopped": "yellow", "failed": "bold red",
+    "crashed": "bold red", "pruned": "dim", "waiting": "dim",
+}  # fmt: skip
+
+
+def show_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "", droppable: Sequence[str] = ()
+) -> None:
+    """Print rows of text. A first letter `>` in a column's name aligns it right; where the terminal is too narrow,
+    the `droppable` columns are left out, the first ones first."""
+    names = [column.removeprefix(">") for column in columns]
+    if not sys.stdout.isatty():
+        print("\t".join(names))
+        for row in rows:
+            print("\t".join(row))
+        return
+    console = make_console()
+    kept = _fitting(names, rows, console.width, droppable)
+    console.print(make_table([columns[k] for k in kept], [[row[k] for k in kept] for row in rows], title=title))
+    if len(kept) < len(names):
+        left_out = ", ".join(name for number, name in enumerate(names) if number not in kept)
+        console.print(f"[dim]Left out for want of width: {left_out}.[/]")
+
+
+def _fitting(names: Sequence[str], rows: Sequence[Sequence[str]], width: int, droppable: Sequence[str]) -> list[int]:
+    """The columns that fit side by side."""
+    widths = [max(len(name), *(len(row[k]) for row in rows), 0) + 3 for k, name in enumerate(names)]
+    kept = list(range(len(names)))
+    for name in droppable:
+        if sum(widths[k] for k in kept) <= width:
+            break
+        kept = [k for k in kept if names[k] != name]
+    return kept
+
+
+def make_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "") -> Any:
+    """The same as something for rich to draw; statuses are coloured."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        title=title or None,
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        title_justify="left",
+        show_edge=False,
+        title_style="bold",
+    )
+    for column in columns:
+        table.add_column(
+            column.removeprefix(">"), justify="right" if column.startswith(">") else "left", overflow="fold"
+        )
+    for row in rows:
+        table.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))
+    return table
+
+
+def make_console(*, stderr: bool = False) -> Console:
+    """A console that does not colour numbers at random."""
+    from rich.console import Console
+
+    return Console(highlight=False, stderr=stderr)
+
+
+def number(value: Any) -> str:
+    """A few significant digits; nothing for what is not there."""
+    if value is None or value != value:
+        return ""
+    if isinstance(value, bool | str):
+        return str(value).lower() if isinstance(value, bool) else value
+    if isinstance(value, int) or (abs(value) >= 1e4 and float(value).is_integer()):
+        return f"{int(value):,}"
+    return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+
+
+def duration(seconds: float) -> str:
+    """`47 s`, `3:20`, `2:03:20`."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def age(created: str) -> str:
+    """How long ago an ISO time was: `40 s`, `5 min`, `3 h`, `12 d`."""
+    try:
+        seconds = (datetime.now(UTC) - datetime.fromisoformat(created)).total_seconds()
+    except (TypeError, ValueError):
+        return ""
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} s"
+
+
+def size(bytes_: float) -> str:
+    """`512 B`, `1.2 MB`."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if bytes_ < 1000:
+            return f"{bytes_:.0f} {unit}" if unit == "B" else f"{bytes_:.1f} {unit}"
+        bytes_ /= 1000
+    return f"{bytes_:.1f} TB"

@@ -1,0 +1,199 @@
+"""Everything about one run: what it is, how its configuration differs from its experiment, curves, phases, events."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from paddock.core.errors import InputError
+from paddock.core.mappings import flatten
+from paddock.experiments.display import STYLES, age, duration, make_console, make_table, number, size
+from paddock.experiments.records import ALIVE, CRASHED, NOT_THE_RECIPE, RunRecord, read_record
+from paddock.experiments.run import RunFolder
+from paddock.experiments.store import UNCOUNTED
+from paddock.experiments.terminal_plot import plot, sparkline
+
+PERSONAL = ("name", "runs_dir", "tags", "schema_version")
+SHOWN_EVENTS = 12
+
+
+def describe_run(run: RunFolder) -> dict[str, Any]:
+    """A run as plain values."""
+    record, manifest = read_record(run), run.read_manifest()
+    status = CRASHED if record.status in ALIVE and not run.is_held() else record.status
+    rows = run.read_metrics()
+    curves = _curves(rows)
+    return {
+        "run": run.name,
+        "path": str(run.path),
+        "status": status,
+        "name": record.name,
+        "id": record.id,
+        "algorithm": record.algorithm,
+        "environment": record.environment,
+        "seed": record.seed,
+        "tags": list(record.tags),
+        "pinned": record.is_pinned,
+        "metric": record.metric,
+        "manifest": manifest,
+        "size": folder_size(run.path),
+        "agent_steps": rows[-1]["agent_steps"] if rows else record.agent_steps,
+        "seconds": rows[-1]["seconds"] if rows else record.seconds,
+        "config_differences": config_differences(manifest.get("origin"), record),
+        "metrics": {
+            name: {"last": y[-1], "low": min(y), "high": max(y), "points": len(y)} for name, (_, y) in curves.items()
+        },
+        "curves": {name: {"agent_steps": x, "value": y} for name, (x, y) in curves.items()},
+        "events": run.read_events(),
+    }
+
+
+def config_differences(origin: Mapping[str, Any] | None, record: RunRecord) -> dict[str, list[Any]] | None:
+    """Options by key, as [in the experiment, in this run]; None where the experiment is not known or no more there."""
+    from paddock.config.compose import compose
+
+    if not origin:
+        return None
+    user = Path(origin["user"]) if origin.get("user") else None
+    try:
+        written = dict(flatten(compose(origin.get("experiment"), user=user).values))
+    except InputError:
+        return None
+    changed = [text.partition("=")[0].lstrip("+~") for text in origin.get("overrides", [])]
+    differences = {}
+    for key, value in record.config.items():
+        if key.split(".")[0] in PERSONAL:
+            continue
+        if key in written:
+            if written[key] != value:
+                differences[key] = [written[key], value]
+        elif any(key == name or key.startswith(name + ".") for name in changed):
+            differences[key] = [None, value]
+    return differences
+
+
+def show_run(values: Mapping[str, Any], *, width: int | None = None) -> None:
+    """Print a described run."""
+    console = make_console()
+    wide = min(width or console.width, 100)
+    manifest = values["manifest"]
+    pinned = "  [yellow]◆ pinned[/]" if values["pinned"] else ""
+    console.print(f"[bold]{values['run']}[/]  [{STYLES.get(values['status'], '')}]{values['status']}[/]{pinned}")
+    if manifest.get("error"):
+        console.print(f"  [red]{_safe(manifest['error'])}[/]")
+    for label, text in _facts(values):
+        console.print(f"  [dim]{label:<12}[/]{_safe(text)}", soft_wrap=True)
+    _show_differences(console, values)
+    _show_phases(console, values["events"])
+    _show_curves(console, values, wide)
+    _show_metrics(console, values)
+    _show_events(console, values["events"])
+
+
+def folder_size(path: Path) -> int:
+    """Bytes on disk; what is linked twice is counted once."""
+    seen, total = set(), 0
+    for file in path.rglob("*"):
+        if file.is_symlink() or not file.is_file():
+            continue
+        status = file.stat()
+        if (status.st_dev, status.st_ino) not in seen:
+            seen.add((status.st_dev, status.st_ino))
+            total += status.st_size
+    return total
+
+
+def _curves(rows: list[dict[str, Any]]) -> dict[str, tuple[list[int], list[float]]]:
+    """Agent steps and values of each metric, where there are any."""
+    found: dict[str, tuple[list[int], list[float]]] = {}
+    for row in rows:
+        for name, value in row.items():
+            if name not in UNCOUNTED and isinstance(value, int | float) and math.isfinite(value):
+                x, y = found.setdefault(name, ([], []))
+                x.append(row["agent_steps"])
+                y.append(value)
+    return found
+
+
+def _facts(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    manifest = values["manifest"]
+    git, hardware = manifest.get("git") or {}, manifest.get("hardware") or {}
+    commit = f"{git['commit'][:10]}{' (with uncommitted changes)' if git.get('dirty') else ''}" if git else "unknown"
+    versions = ", ".join(f"{name} {version}" for name, version in (manifest.get("versions") or {}).items())
+    work = f"{number(values['agent_steps'])} steps in {duration(values['seconds'])}"
+    return [
+        ("what", f"{values['algorithm']} on {values['environment']}, seed {values['seed']}"),
+        ("work", f"{work}, {size(values['size'])} on disk"),
+        ("started", f"{manifest.get('created', '?')} ({age(manifest.get('created', ''))} ago)"),
+        ("command", " ".join(["paddock", *manifest.get("command", ["?"])[1:]])),
+        ("commit", commit),
+        ("machine", f"{hardware.get('processor', '?')}, {hardware.get('cores', '?')} cores"),
+        ("versions", versions),
+        ("tags", " ".join(values["tags"]) or "none"),
+    ]
+
+
+def _show_differences(console: Any, values: Mapping[str, Any]) -> None:
+    differences = values["config_differences"]
+    origin = (values["manifest"].get("origin") or {}).get("experiment")
+    if differences is None:
+        console.print("\n[bold]Configuration[/]: what experiment it comes from is not known.")
+        return
+    name = origin or "its file"
+    if not differences:
+        console.print(f"\n[bold]Configuration[/]: as in {name}.")
+        return
+    console.print(f"\n[bold]Configuration[/], where it differs from {name}")
+    for key, (before, after) in differences.items():
+        is_plain = key.split(".")[0] in NOT_THE_RECIPE
+        style = "dim" if is_plain else "cyan"
+        console.print(f"  [{style}]{key}[/]  {_safe(before)} → {_safe(after)}", soft_wrap=True)
+
+
+def _show_phases(console: Any, events: list[dict[str, Any]]) -> None:
+    phases = [event for event in events if event["event"] == "phase"]
+    if phases:
+        parts = [f"{event['phase']} from step {number(event['agent_steps'])}" for event in phases]
+        console.print(f"\n[bold]Phases[/]  {' → '.join(parts)}")
+
+
+def _show_curves(console: Any, values: Mapping[str, Any], width: int) -> None:
+    for name in dict.fromkeys((values["metric"], "collect/return")):
+        curve = values["curves"].get(name)
+        if curve and len(curve["value"]) > 1:
+            console.print(f"\n[bold]{name}[/] over agent steps")
+            for line in plot(curve["agent_steps"], curve["value"], width=width - 16):
+                console.print(f"  {line}", soft_wrap=True)
+
+
+def _show_metrics(console: Any, values: Mapping[str, Any]) -> None:
+    if not values["metrics"]:
+        console.print("\nNothing has been logged yet.")
+        return
+    rows = [
+        [name, number(one["last"]), number(one["low"]), number(one["high"]), sparkline(values["curves"][name]["value"])]
+        for name, one in sorted(values["metrics"].items())
+    ]
+    console.print()
+    console.print(make_table(["metric", ">last", ">lowest", ">highest", "curve"], rows))
+
+
+def _show_events(console: Any, events: list[dict[str, Any]]) -> None:
+    if not events:
+        return
+    shown = events[-SHOWN_EVENTS:]
+    left_out = f", the last {len(shown)} of {len(events)}" if len(shown) < len(events) else ""
+    console.print(f"\n[bold]Events[/]{left_out}")
+    for event in shown:
+        details = {key: value for key, value in event.items() if key not in ("time", "event") and value is not None}
+        text = "  ".join(
+            f"{key} {number(value) if isinstance(value, float) else value}" for key, value in details.items()
+        )
+        console.print(f"  [dim]{event['time'][:19].replace('T', ' ')}[/] [bold]{event['event']}[/]  {_safe(text)}")
+
+
+def _safe(value: Any) -> str:
+    """Text in which rich finds no markup."""
+    return str(value).replace("[", "\\[")
