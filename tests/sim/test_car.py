@@ -20,6 +20,7 @@ from paddock.sim.car import (
     randomised_cars,
 )
 from paddock.sim.settings import WorldSettings
+from paddock.sim.speed_profile import slip_angle
 from paddock.sim.world import World
 
 DYNAMIC = ("f1tenth", "gt", "road")
@@ -89,40 +90,86 @@ def test_acceleration_matches_engine_and_drag(car: str) -> None:
     assert world.vx[0] == pytest.approx(speed, rel=0.01)
 
 
-def steady_turns(car: CarParameters, speed: float, count: int = 1024) -> tuple[np.ndarray, np.ndarray]:
-    """(lateral acceleration m/s2, speed m/s) of cars that settled into a turn, over a sweep of steering."""
+def steady_limit(car: CarParameters, speed: float) -> tuple[float, float]:
+    """(largest v^2 / r in m/s2, steering for it in rad) of a car that holds its speed in a turn.
+
+    The axles' grip is mu Fz (1 + eps Fz / Fz0) with downforce in Fz. Their lateral forces balance in yaw, so one of
+    them gives way first. What holds the speed (drag, rolling, the front tyres' pull backwards) is driven by the same
+    tyres, within the friction ellipse. The nose points off the course by the rear tyres' slip, so a part of the
+    centripetal acceleration lies along the car and shifts load between the axles. Solved by damped iteration.
+    """
+    front, rear, mass = car.front_length, car.rear_length, car.mass
+    lateral, drift, steer, front_force = 5.0, 0.0, 0.0, 0.0
+    resistance = float(car.drag_force(speed)) / speed  # N per m/s of either component of the velocity
+    for _ in range(300):
+        vx, vy, yaw_rate = speed * np.cos(drift), speed * np.sin(drift), lateral / speed
+        along = -yaw_rate * vy
+        front_load, rear_load = car.axle_loads(vx, along)
+        front_grip, rear_grip = car.axle_grips(vx, along)
+        drive = mass * along + resistance * vx + front_force * np.sin(steer)
+        share = car.drive_front if car.drive_front >= 0 else front_load / (front_load + rear_load)
+        pull = drive * share * np.sin(steer)
+        front_left = np.sqrt(front_grip**2 - (drive * share) ** 2)
+        rear_left = np.sqrt(rear_grip**2 - (drive * (1.0 - share)) ** 2)
+        front_across = min(front_left * np.cos(steer) + pull, rear_left * rear / front)
+        front_force, rear_force = (front_across - pull) / np.cos(steer), front_across * front / rear
+        front_slip = float(slip_angle(car, front_force / front_left, car.front_stiffness))
+        rear_slip = float(slip_angle(car, rear_force / rear_left, car.rear_stiffness))
+        needed = (front_across + rear_force - resistance * vy) / (mass * np.cos(drift))
+        lateral += 0.1 * (float(needed) - lateral)
+        drift += 0.1 * (np.arctan(rear * yaw_rate / vx - np.tan(rear_slip)) - drift)
+        steer += 0.1 * (front_slip + np.arctan((vy + front * yaw_rate) / vx) - steer)
+    return lateral, float(steer)
+
+
+def steady_turns(car: CarParameters, speed: float, steer: float) -> np.ndarray:
+    """v^2 / r [m/s2] of cars that settled into a turn, their steering swept around `steer` rad; r from their path."""
+    count, before, steps = 128, 600, 620
     world = World(PLANE, car, count)
     world.reset(s=0.0, lateral=0.0, heading_error=0.0, speed=speed)
-    needed = car.wheelbase * float(car.lateral_limit(speed)) / speed**2 / car.steer_limit
-    steer = np.linspace(0.0, min(1.0, 3.0 * needed), count)
-    yaw_rate = slip = np.zeros(count)
-    for step in range(410):
-        if step == 400:
-            yaw_rate, slip = world.yaw_rate.copy(), np.arctan2(world.vy, world.vx)
-        pace = np.hypot(world.vx, world.vy)
-        world.step(np.stack([steer * min(1.0, step / 200), np.clip(speed - pace, -1.0, 1.0)], axis=1))
-    pace = np.hypot(world.vx, world.vy)
-    turned = np.arctan2(world.vy, world.vx)
-    settled = (np.abs(world.yaw_rate - yaw_rate) < 0.01 * np.abs(yaw_rate)) & (np.abs(turned - slip) < 0.003)
-    settled &= np.abs(turned) < 0.3
-    return (pace * world.yaw_rate)[settled], pace[settled]
+    command = np.clip(np.linspace(0.7, 1.3, count) * steer / car.steer_limit, 0.0, 1.0)
+    turned, travelled, drift = np.zeros(count), np.zeros(count), np.zeros(count)
+    for step in range(steps):
+        x, y, heading, pace = world.x.copy(), world.y.copy(), world.heading.copy(), np.hypot(world.vx, world.vy)
+        if step == before:
+            drift, first_pace, yaw_rate = np.arctan2(world.vy, world.vx), pace, world.yaw_rate.copy()
+        world.step(np.stack([command * min(1.0, step / 300), np.clip(speed - pace, -1.0, 1.0)], axis=1))
+        if step >= before:
+            turned += np.angle(np.exp(1j * (world.heading - heading)))
+            travelled += np.hypot(world.x - x, world.y - y)
+    pace, drifted = np.hypot(world.vx, world.vy), np.arctan2(world.vy, world.vx) - drift
+    settled = (np.abs(drifted) < 0.003) & (np.abs(pace / first_pace - 1.0) < 0.003)
+    settled &= np.abs(world.yaw_rate / yaw_rate - 1.0) < 0.01
+    return (pace**2 * (turned + drifted) / travelled)[settled]
 
 
+@pytest.mark.parametrize("share", [0.2, 0.3, 0.4])
 @pytest.mark.parametrize("name", DYNAMIC)
-def test_steady_cornering_reaches_and_never_exceeds_the_limit(name: str) -> None:
+def test_steady_cornering_matches_the_closed_form_within_two_percent(name: str, share: float) -> None:
+    """Above these speeds the rear of the `gt` gives way first, and no fixed steering holds it at its limit."""
     car = CARS[name]
-    lateral, speed = steady_turns(car, 0.4 * car.top_speed)
-    share = lateral / car.lateral_limit(speed)
-    assert 0.96 < share.max() < 1.04
-    front, rear = car.axle_grips(speed)
-    assert (lateral < 1.005 * (front + rear) / car.mass).all()
+    speed = share * car.top_speed
+    limit, steer = steady_limit(car, speed)
+    lateral = steady_turns(car, speed, steer)
+    assert lateral.max() == pytest.approx(limit, rel=0.02)
+    weight_and_air = car.mass * 9.81 + (car.front_downforce + car.rear_downforce) * speed**2
+    assert lateral.max() <= 1.005 * car.friction * weight_and_air / car.mass
+    # The reference lap's limit leaves out the steering's geometry and a nose that points outwards at low speed.
+    assert limit == pytest.approx(float(car.lateral_limit(speed)), rel=0.05)
 
 
-def test_cornering_with_stiff_tyres_matches_mu_g_within_two_percent() -> None:
-    """Hardly any slip, so no grip is spent on driving against it, and no load moves: the textbook's v^2 / r."""
+def test_cornering_with_stiff_tyres_is_the_textbooks_within_two_percent() -> None:
+    """Hardly any slip, so no grip is spent on driving against it, and no load moves: v^2 / r = mu g."""
     car = CARS["f1tenth"].with_changes(cg_height=0.0, front_stiffness=30.0, rear_stiffness=33.0)
-    lateral, _ = steady_turns(car, 8.0)
-    assert lateral.max() == pytest.approx(car.friction * 9.81, rel=0.02)
+    _, steer = steady_limit(car, 8.0)
+    assert steady_turns(car, 8.0, steer).max() == pytest.approx(car.friction * 9.81, rel=0.02)
+
+
+def test_an_arcade_car_turns_as_fast_as_it_was_told() -> None:
+    car = CARS["arcade"]
+    lateral = steady_turns(car, 20.0, car.steer_limit)
+    assert lateral.max() == pytest.approx(20.0 * car.turn_rate, rel=0.02)
+    assert float(car.lateral_limit(20.0)) == pytest.approx(20.0 * car.turn_rate)
 
 
 @pytest.mark.parametrize("name", DYNAMIC)
