@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 
@@ -14,6 +15,8 @@ class Segment:
     name: str
     is_sealed: bool
     read: Callable[[], Any]
+    folder: Path | None = None
+    """Where its files lie already, if they do: a checkpoint then links to them."""
 
 
 @runtime_checkable
@@ -23,3 +26,10 @@ class Segmented(Protocol):
     def segments(self) -> list[Segment]: ...
 
     def load_segment(self, tree: Any) -> None: ...
+
+
+@runtime_checkable
+class OnDisk(Segmented, Protocol):
+    """A segmented buffer that lives in files: it takes a sealed segment's files as its own instead of reading them."""
+
+    def adopt_segment(self, folder: Path, name: str) -> None: ...

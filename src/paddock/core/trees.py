@@ -19,6 +19,13 @@ from paddock.core.files import write_synced
 
 Tree = Any
 _ARRAY = "__array__"
+# NumPy's names for the types in a safetensors file.
+DTYPES = {
+    **{f"F{bits}": np.dtype(f"f{bits // 8}") for bits in (16, 32, 64)},
+    **{f"I{bits}": np.dtype(f"i{bits // 8}") for bits in (8, 16, 32, 64)},
+    **{f"U{bits}": np.dtype(f"u{bits // 8}") for bits in (8, 16, 32, 64)},
+    "BOOL": np.dtype(bool),
+}
 
 
 def map_tree(function: Callable[[Any], Any], tree: Tree) -> Tree:
@@ -50,6 +57,25 @@ def load_tree(folder: Path, name: str) -> Tree:
     return _decode(structure, arrays)
 
 
+def open_tree(folder: Path, name: str) -> Tree:
+    """Like `load_tree` for NumPy arrays, but mapped from the file: what is not looked at is not read."""
+    file = folder / f"{name}.safetensors"
+    structure = json.loads((folder / f"{name}.json").read_bytes())
+    with file.open("rb") as opened:
+        size = int.from_bytes(opened.read(8), "little")
+        header = json.loads(opened.read(size))
+    header.pop("__metadata__", None)
+    arrays = {key: _mapped(file, 8 + size, entry) for key, entry in header.items()}
+    return _decode(structure, arrays, copy=False)
+
+
+def _mapped(file: Path, data_start: int, entry: dict[str, Any]) -> np.ndarray:
+    dtype, shape = DTYPES[entry["dtype"]], tuple(entry["shape"])
+    if 0 in shape:
+        return np.zeros(shape, dtype)
+    return np.memmap(file, dtype, "r", data_start + entry["data_offsets"][0], shape)
+
+
 def _encode(leaf: Any, arrays: dict[str, np.ndarray]) -> Any:
     if isinstance(leaf, dict):
         if _ARRAY in leaf:
@@ -72,17 +98,18 @@ def _encode(leaf: Any, arrays: dict[str, np.ndarray]) -> Any:
     raise TypeError(f"a tree holds scalars, strings and arrays, not {type(leaf).__name__}")
 
 
-def _decode(node: Any, arrays: dict[str, np.ndarray]) -> Any:
+def _decode(node: Any, arrays: dict[str, np.ndarray], copy: bool = True) -> Any:
     if isinstance(node, list):
-        return [_decode(value, arrays) for value in node]
+        return [_decode(value, arrays, copy) for value in node]
     if not isinstance(node, dict):
         return node
     if _ARRAY not in node:
-        return {key: _decode(value, arrays) for key, value in node.items()}
+        return {key: _decode(value, arrays, copy) for key, value in node.items()}
     array = arrays[node[_ARRAY]]
     if "torch" in node:
         return _numpy_to_tensor(array, node["torch"])
-    return array.reshape(node["shape"]).copy()
+    shaped = array.reshape(node["shape"])
+    return shaped.copy() if copy else shaped
 
 
 def _is_tensor(leaf: Any) -> bool:

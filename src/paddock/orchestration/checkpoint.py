@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import Field
 
-from paddock.buffers.segments import Segmented
+from paddock.buffers.segments import OnDisk, Segmented
 from paddock.config.schema import Schema
 from paddock.core.errors import InputError, PaddockError
 from paddock.core.files import write_synced
@@ -72,15 +72,19 @@ class CheckpointStore:
             shutil.rmtree(temporary, ignore_errors=True)
             temporary.mkdir()
             save_tree(temporary, "state", dict(state))
+            known: dict[str, str] = {}
             for name, buffer in buffers.items():
-                self._save_buffer(temporary / "buffers" / name, name, buffer)
+                known |= self._save_buffer(temporary / "buffers" / name, name, buffer)
             seal = {
                 "format": FORMAT,
                 "agent_steps": agent_steps,
                 "created": now(),
                 "score": score,
                 **info,
-                "files": {str(file.relative_to(temporary)): _digest(file) for file in _files(temporary)},
+                "files": {
+                    (path := str(file.relative_to(temporary))): known.get(path) or _digest(file)
+                    for file in _files(temporary)
+                },
             }
             write_synced(temporary / SEAL, json.dumps(seal, indent=1).encode())
             _sync_folder(temporary)
@@ -116,7 +120,10 @@ class CheckpointStore:
         buffer.set_state(load_tree(folder, "state"))
         if isinstance(buffer, Segmented):
             for file in sorted(folder.glob("rows-*.json")):
-                buffer.load_segment(load_tree(folder, file.stem))
+                if isinstance(buffer, OnDisk) and not file.stem.endswith("-open"):
+                    buffer.adopt_segment(folder, file.stem)
+                else:
+                    buffer.load_segment(load_tree(folder, file.stem))
 
     def all(self) -> list[Path]:
         """Every checkpoint, oldest first."""
@@ -127,18 +134,26 @@ class CheckpointStore:
         scored = [(score, path) for path in self.all() if (score := _score(path)) is not None]
         return max(scored)[1] if scored else None
 
-    def _save_buffer(self, folder: Path, name: str, buffer: Any) -> None:
-        """Sealed segments that the checkpoint before holds already are linked, not written again."""
+    def _save_buffer(self, folder: Path, name: str, buffer: Any) -> dict[str, str]:
+        """Sealed segments that the checkpoint before holds already are linked, not written or hashed again.
+
+        Returns the known hashes of linked files.
+        """
         folder.mkdir(parents=True)
         save_tree(folder, "state", buffer.get_state())
         if not isinstance(buffer, Segmented):
-            return
+            return {}
         existing = self.all()
-        earlier = existing[-1] / "buffers" / name if existing else None
+        hashes = _hashes(existing[-1]) if existing else {}
+        known: dict[str, str] = {}
         for segment in buffer.segments():
-            if segment.is_sealed and earlier is not None and _link(earlier, folder, segment.name):
-                continue
-            save_tree(folder, segment.name, segment.read())
+            files = [f"buffers/{name}/{segment.name}{suffix}" for suffix in (".json", ".safetensors")]
+            is_saved = segment.is_sealed and all(file in hashes for file in files)
+            if is_saved and _link(existing[-1] / "buffers" / name, folder, segment.name):
+                known |= {file: hashes[file] for file in files}
+            elif segment.folder is None or not _link(segment.folder, folder, segment.name):
+                save_tree(folder, segment.name, segment.read())
+        return known
 
     def _free_name(self, agent_steps: int) -> Path:
         """`step-<n>`; a later checkpoint of the same step (after an update, say) gets a number behind it."""
@@ -195,6 +210,14 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 def _files(folder: Path) -> list[Path]:
     return sorted(file for file in folder.rglob("*") if file.is_file())
+
+
+def _hashes(path: Path) -> dict[str, str]:
+    """What a checkpoint says of its files; nothing where that cannot be read."""
+    try:
+        return json.loads((path / SEAL).read_bytes())["files"]
+    except (OSError, ValueError, KeyError):
+        return {}
 
 
 def _digest(file: Path) -> str:
