@@ -20,10 +20,11 @@ from paddock.orchestration.checkpoint import Checkpoint, CheckpointStore
 from paddock.orchestration.control import Control
 from paddock.orchestration.diagnostics import Diagnostics
 from paddock.orchestration.experiment import ExperimentConfig
+from paddock.orchestration.judgements import write_judgement
 from paddock.orchestration.loggers import JsonLines, Logger, Row
 from paddock.orchestration.metrics import Metrics
 from paddock.orchestration.phase_scheduler import COLLECT, EVALUATE, Action, PhaseConfig, PhaseScheduler
-from paddock.rollout.evaluation import Judge, MakeEnv, evaluate, record_video
+from paddock.rollout.evaluation import Judge, Judgement, MakeEnv, evaluate, record_video
 from paddock.workflows.base import Workflow
 from paddock.workflows.context import Counters, WorkflowContext
 
@@ -178,6 +179,8 @@ class Orchestrator:
                     deterministic=deterministic,
                 )
                 results |= evaluation.metrics(prefix)
+                if prefix == "eval/":
+                    self._keep_judgement(evaluation, deterministic)
             if settings.video:
                 file = self.run_folder.videos / f"step-{self.counters.agent_steps:012d}.mp4"
                 record = getattr(self._judge, "record_video", record_video)
@@ -192,6 +195,17 @@ class Orchestrator:
             self._export("best")
             self._save()
         register(self.run_folder)
+
+    def _keep_judgement(self, evaluation: Judgement, deterministic: bool) -> None:
+        """In the run's folder: the latest judgement, and the best."""
+        settings = self.config.evaluation
+        protocol = {"episodes": settings.episodes, "seed": settings.seed, "deterministic": deterministic}
+        score = evaluation.metrics("eval/").get(settings.metric)
+        is_best = score is not None and (self._best_score is None or score > self._best_score)
+        for name in ["latest", "best"] if is_best else ["latest"]:
+            write_judgement(
+                self.run_folder, name, self._judge, evaluation, protocol=protocol, counters=asdict(self.counters)
+            )
 
     def _enter_phase(self, phase: PhaseConfig) -> None:
         self.context.controllers.select(phase.controller)

@@ -14,6 +14,7 @@ from paddock.environments.racing import RacingVectorEnv
 from paddock.rollout.actor import ActorModule
 from paddock.rollout.evaluation import MakeEnv, record_video
 from paddock.rollout.racing_classical import classical_lap
+from paddock.rollout.racing_evidence import Witness
 from paddock.rollout.racing_laps import Laps, PolicyDriver, drive_laps, judging_config
 from paddock.rollout.racing_records import Recorder
 from paddock.rollout.racing_video import film_lap
@@ -35,15 +36,23 @@ class LapJudge:
     def __init__(self, config: LapJudgeConfig) -> None:
         self.config = config
         self._env: RacingVectorEnv | None = None
+        self._witness: Witness | None = None
 
     def __call__(self, actor: ActorModule, make_env: MakeEnv, *, episodes: int, seed: int, deterministic: bool) -> Laps:
         """Laps of `episodes` starts; training's random numbers are left as they were."""
         env = self._environment(make_env, episodes)
         was_training = actor.training
+        self._witness = Witness(env)
         with torch.random.fork_rng(devices=[]):
-            laps = drive_laps(env, PolicyDriver(actor, episodes, seed=seed, deterministic=deterministic), seed=seed)
+            driver = PolicyDriver(actor, episodes, seed=seed, deterministic=deterministic)
+            laps = drive_laps(env, driver, seed=seed, watch=self._witness)
         actor.train(was_training)
         return laps
+
+    def evidence(self, laps: Laps) -> dict[str, Any]:
+        """What was seen of the laps that were judged last."""
+        assert self._witness is not None, "nothing has been judged yet"
+        return self._witness.evidence(laps)
 
     def record_video(
         self, actor: ActorModule, make_env: MakeEnv, file: Path, *, seed: int, deterministic: bool = True
