@@ -9,7 +9,8 @@ LENGTH = 10
 class Reach(gymnasium.Env):
     """Position and target on a line; each step moves by up to 0.4. The reward is minus the distance.
 
-    Best is about -0.5 an episode on average (-1.3 with three choices), a random walk about -8. Episodes end by truncation, never by termination.
+    Best is about -0.5 an episode on average (-1.3 with three choices), a random walk about -8. Episodes end by
+    truncation, never by termination.
     """
 
     def __init__(self, discrete=False, render_mode=None):
