@@ -1,13 +1,12 @@
 """The command line for racing people: train a moment, judge, race."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from paddock.core.errors import InputError
 from paddock.environments.racing import RacingVectorEnv
-from paddock.orchestration.racing_race import newest, run_race
+from paddock.orchestration.racing_race import run_race
 from paddock.rollout.racing_classical import classical_lap
 from paddock.rollout.racing_laps import judging_config
 from paddock.rollout.racing_records import LapRecord, write_lap
@@ -62,11 +61,3 @@ def test_who_is_not_there_cannot_race(tmp_path):
         run_race(["demo"], tmp_path)
     with pytest.raises(InputError, match="say who races"):
         run_race([], tmp_path)
-
-
-def test_a_name_means_its_newest_run(tmp_path):
-    for name in ("demo-1", "demo-2", "demo-lidar-3", "other-3"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "config.yaml").write_text("")
-    assert Path(newest("demo", tmp_path)).name == "demo-2"
-    assert newest("nobody", tmp_path) == "nobody"

@@ -36,7 +36,7 @@ def race(
 
     result = run_race(drivers, runs_dir, track=track, starts=starts, seed=seed, people=people)
     folder = out or Path("races") / result.track.name.replace(":", "-")
-    files = write_race(folder, result, runs_dir=runs_dir, drivers=drivers, video=video, save_laps=save_laps)
+    files = write_race(folder, result, video=video, save_laps=save_laps)
     if as_json:
         values: dict[str, Any] = {**result.values(), "files": {name: str(file) for name, file in files.items()}}
         print(json.dumps(values, indent=2))

@@ -27,12 +27,13 @@ AGENT, PROGRAM, PERSON = "agent", "program", "person"
 
 @dataclass(frozen=True)
 class Race:
-    """standings: quickest best lap first, then who completed none."""
+    """standings: quickest best lap first, then who completed none. home: the first agent's run or policy."""
 
     track: Track
     car: str
     reference: ReferenceLap
     standings: list[Standing]
+    home: Path
 
     def values(self) -> dict[str, Any]:
         """The leaderboard as plain values; times in s."""
@@ -75,7 +76,7 @@ def run_race(
 
     track: the one to race on; by default that of the first policy's training. people: a folder of lap files.
     """
-    subjects = [find_subject(newest(name, runs_dir), runs_dir) for name in given]
+    subjects = [find_subject(name, runs_dir) for name in given]
     if not subjects:
         raise InputError("say who races: paddock race RUN|POLICY ... [--track T].")
     base = _config_of(subjects[0], track)
@@ -96,7 +97,7 @@ def run_race(
     if people is not None:
         standings += [_person(lap) for lap in read_laps(people, track=raced_on.name, car=base.car)]
     standings.sort(key=lambda standing: standing.lap.lap_time if standing.lap else np.inf)
-    return Race(raced_on, base.car, reference, standings)
+    return Race(raced_on, base.car, reference, standings, subjects[0].folder)
 
 
 def drive_standing(env: RacingVectorEnv, driver: Driver, name: str, kind: str, seed: int) -> Standing:
@@ -118,14 +119,6 @@ def drive_standing(env: RacingVectorEnv, driver: Driver, name: str, kind: str, s
         mean_lap=float(times.mean()) if len(times) else float("nan"),
         off_track=float(laps.off_track.mean()),
     )
-
-
-def newest(given: str, runs_dir: Path) -> str:
-    """`given`, or where it is the name of several runs, the newest of them."""
-    if Path(given).exists():
-        return given
-    folders = [folder for folder in sorted(runs_dir.glob(f"{given}-[0-9]*")) if (folder / "config.yaml").is_file()]
-    return str(folders[-1]) if folders else given
 
 
 def _config_of(subject: Subject, track: str | list[str] | None) -> RacingConfig:

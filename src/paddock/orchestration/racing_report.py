@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from rich.console import Console
@@ -11,7 +11,7 @@ from rich.table import Table
 
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.racing_page import write_page
-from paddock.orchestration.racing_race import AGENT, PERSON, Race, newest
+from paddock.orchestration.racing_race import AGENT, PERSON, Race
 from paddock.rollout.racing_chart import race_picture
 from paddock.rollout.racing_classical import NAME as CLASSICAL
 from paddock.rollout.racing_records import LapRecord, write_lap
@@ -19,9 +19,7 @@ from paddock.rollout.racing_video import film_lap
 from paddock.sim.track_picture import format_lap_time
 
 
-def write_race(
-    folder: Path, race: Race, *, runs_dir: Path, drivers: Sequence[str], video: bool = False, save_laps: bool = False
-) -> dict[str, Path]:
+def write_race(folder: Path, race: Race, *, video: bool = False, save_laps: bool = False) -> dict[str, Path]:
     """Standings, picture and page, and if asked for the film and the laps; gives the files by what they are."""
     folder.mkdir(parents=True, exist_ok=True)
     files = {"standings": folder / "standings.json", "picture": folder / "race.png", "page": folder / "race.html"}
@@ -35,8 +33,7 @@ def write_race(
         for name, lap in laps.items():
             write_lap(folder / "laps" / f"{name.replace(' ', '_').replace('/', '_')}.json", lap)
         files["laps"] = folder / "laps"
-    run_path = Path(newest(drivers[0], runs_dir))
-    run = RunFolder(run_path) if (run_path / "config.yaml").is_file() else None
+    run = RunFolder(race.home) if (race.home / "config.yaml").is_file() else None
     write_page(files["page"], race, video=files.get("video"), run=run)
     return files
 
