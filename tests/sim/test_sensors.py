@@ -8,6 +8,7 @@ from world_tracks import circle_track, stadium_track
 
 from paddock.core.errors import InputError
 from paddock.sim.settings import (
+    FULL_READINGS,
     TELEMETRY,
     CourseSettings,
     Imperfection,
@@ -180,6 +181,24 @@ def test_noise_and_dropout_have_the_given_size() -> None:
     assert held.mean() == pytest.approx(0.2, abs=0.03)
 
 
+def test_instruments_are_noisy_by_their_range_and_by_their_reading() -> None:
+    settings = TelemetrySettings(relative_noise=0.1, imperfection=Imperfection(noise=0.01))
+    world = World(circle_track(), "gt", 8000, settings=WorldSettings(telemetry=settings))
+    world.reset(s=0.0, lateral=0.0, heading_error=0.0, speed=20.0)
+    world.step(np.tile([0.2, 0.5], (8000, 1)))
+    exact = World(circle_track(), "gt", 1, settings=WorldSettings(telemetry=TelemetrySettings()))
+    exact.reset(s=0.0, lateral=0.0, heading_error=0.0, speed=20.0)
+    exact.step([[0.2, 0.5]])
+    for column, name in enumerate(TELEMETRY):
+        value, readings = float(exact.telemetry[0, 0, column]), world.telemetry[:, 0, column]
+        if name in ("gear", "last_steer", "last_throttle"):
+            assert (readings == value).all(), name
+        else:
+            spread = 0.01 * FULL_READINGS[name] + 0.1 * abs(value)
+            assert readings.std() == pytest.approx(spread, rel=0.04), name
+            assert readings.mean() == pytest.approx(value, abs=0.05 * spread), name
+
+
 def test_actions_arrive_late_and_jittered() -> None:
     delayed = World(circle_track(), "gt", 1, settings=WorldSettings(action_delay=3))
     jittered = World(circle_track(), "gt", 500, settings=WorldSettings(action_jitter=2))
@@ -193,6 +212,10 @@ def test_actions_arrive_late_and_jittered() -> None:
 
 
 def test_impossible_settings_are_explained() -> None:
+    with pytest.raises(InputError, match="Did you mean 'yaw_rate'"):
+        TelemetrySettings(full={"yaw_rat": 4.0})
+    with pytest.raises(InputError, match="relative_noise is -1"):
+        TelemetrySettings(relative_noise=-1.0)
     with pytest.raises(InputError, match="dropout is 2"):
         Imperfection(dropout=2.0)
     with pytest.raises(InputError, match="Did you mean 'grass'"):

@@ -46,6 +46,7 @@ class Sensing(Schema):
     camera_colour: bool = True
     camera_history: int = Field(default=1, ge=1, le=16)
     noise: float = Field(default=0.0, ge=0.0)
+    relative_noise: float = Field(default=0.0, ge=0.0)
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
     latency: int = Field(default=0, ge=0, le=20)
 

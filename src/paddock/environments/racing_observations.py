@@ -130,14 +130,30 @@ class ObservationSet:
                 history=sensing.camera_history if kind == "camera" else HISTORY,
                 imperfection=flaw(255.0),
             )
-        telemetry = None if kind == "camera" else TelemetrySettings(imperfection=flaw(0.0))
+        telemetry = None
+        if kind != "camera":
+            telemetry = TelemetrySettings(
+                relative_noise=sensing.relative_noise, full=self._full_readings(), imperfection=flaw(1.0)
+            )
         return rays, course, telemetry, camera
+
+    def _full_readings(self) -> dict[str, float]:
+        """What each instrument that can be noisy reads as 1; gears and actions are known exactly."""
+        return {
+            "speed": self.car.top_speed,
+            "rpm": FULL_RPM,
+            "yaw_rate": YAW_RATE,
+            "slip": SLIP,
+            "steer": self.car.steer_limit,
+            "longitudinal_acceleration": ACCELERATION,
+            "lateral_acceleration": ACCELERATION,
+        }
 
     def _parts(self) -> list[Part]:
         kind = self.config.observation
         if kind == "camera":
             return []
-        speed = Part("speed", (1,), 0.0, self._instrument("speed", self.car.top_speed, low=0.0))
+        speed = Part("speed", (1,), 0.0, self._instrument("speed", low=0.0))
         if kind == "sensors5":
             return [self._ray_part(), speed]
         actions = Part("last_actions", (2, self.action_size), -1.0, self._fill_actions)
@@ -147,8 +163,8 @@ class ObservationSet:
             return [speed, Part("progress", (1,), 0.0, _fill_progress), self._ray_part(), actions]
         if kind == "course":
             return [speed, *self._motion_parts(), self._course_part(), actions]
-        gear = Part("gear", (1,), 0.0, self._instrument("gear", TOP_GEAR, low=0.0))
-        rpm = Part("rpm", (1,), 0.0, self._instrument("rpm", FULL_RPM, low=0.0))
+        gear = Part("gear", (1,), 0.0, self._instrument("gear", low=0.0))
+        rpm = Part("rpm", (1,), 0.0, self._instrument("rpm", low=0.0))
         return [speed, gear, rpm, *([] if self.config.has_images else [self._ray_part()]), actions]
 
     def _space(self) -> spaces.Space[Any]:
@@ -199,14 +215,15 @@ class ObservationSet:
 
     def _motion_parts(self) -> list[Part]:
         return [
-            Part("yaw_rate", (1,), -1.0, self._instrument("yaw_rate", YAW_RATE)),
-            Part("slip", (1,), -1.0, self._instrument("slip", SLIP)),
-            Part("steer", (1,), -1.0, self._instrument("steer", self.car.steer_limit)),
-            Part("forward_acceleration", (1,), -1.0, self._instrument("longitudinal_acceleration", ACCELERATION)),
-            Part("sideways_acceleration", (1,), -1.0, self._instrument("lateral_acceleration", ACCELERATION)),
+            Part("yaw_rate", (1,), -1.0, self._instrument("yaw_rate")),
+            Part("slip", (1,), -1.0, self._instrument("slip")),
+            Part("steer", (1,), -1.0, self._instrument("steer")),
+            Part("forward_acceleration", (1,), -1.0, self._instrument("longitudinal_acceleration")),
+            Part("sideways_acceleration", (1,), -1.0, self._instrument("lateral_acceleration")),
         ]
 
-    def _instrument(self, name: str, full: float, low: float = -1.0) -> Callable[[Any, Rows, Values], None]:
+    def _instrument(self, name: str, low: float = -1.0) -> Callable[[Any, Rows, Values], None]:
+        full = {**self._full_readings(), "gear": TOP_GEAR}[name]
         column, scale = TELEMETRY.index(name), np.float32(1.0 / full)
 
         def fill(world: Any, rows: Rows, out: Values) -> None:

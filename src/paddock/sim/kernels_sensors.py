@@ -34,14 +34,12 @@ from paddock.sim.layout import (
     LONGITUDINAL_ACCELERATION,
     NUMBER_COURSE_DROPOUT,
     NUMBER_COURSE_HORIZON,
-    NUMBER_COURSE_NOISE,
     NUMBER_COURSE_SPEED,
     NUMBER_RAY_DROPOUT,
     NUMBER_RAY_MOUNT,
     NUMBER_RAY_NOISE,
     NUMBER_RAY_RANGE,
     NUMBER_TELEMETRY_DROPOUT,
-    NUMBER_TELEMETRY_NOISE,
     OBSTACLES_GHOST,
     OPTION_COURSE,
     OPTION_COURSE_KIND,
@@ -156,21 +154,13 @@ def repeat(readings: Any, n: int) -> None:
 
 
 @inline
-def sense_rays(
-    n: int, fresh: bool, options: Any, numbers: Any,
-    parameters: Any, doubles: Any, singles: Any, integers: Any, flags: Any,
-    tracks: Any, road: Any, ribbon: Any, node_of_point: Any, obstacles: Any, rays: Any, count: int, readings: Any,
+def file_rays(
+    n: int, fresh: bool, reach: Any, noise: float, dropout: float, seed: int, episode: int, step: int,
+    rays: Any, count: int, readings: Any,
 ) -> None:  # fmt: skip
-    """Trace, disturb and file one reading of the rays of car `n`."""
-    reach = F32(numbers[NUMBER_RAY_RANGE])
-    trace_rays(
-        n, options[OPTION_GROUP], reach, numbers[NUMBER_RAY_MOUNT], options[OPTION_OBSTACLES] != OBSTACLES_GHOST,
-        parameters, doubles, singles, integers, flags, tracks, road, ribbon, node_of_point, obstacles, rays, count,
-    )  # fmt: skip
+    """Disturb and file the distances just traced for car `n`."""
     if not fresh:
         shift(readings, n)
-    noise, dropout = numbers[NUMBER_RAY_NOISE], numbers[NUMBER_RAY_DROPOUT]
-    seed, episode, step = options[OPTION_SEED], np.int64(integers[EPISODE, n]), np.int64(integers[STEPS, n])
     for k in range(readings.shape[2]):
         distance = rays[2 * count + k]
         if noise > 0.0:
@@ -185,18 +175,24 @@ def sense_rays(
 
 @part
 def disturb(
-    readings: Any, n: int, fresh: bool, values: Any, noise: float, dropout: float, purpose: int,
+    readings: Any, n: int, fresh: bool, values: Any, spreads: Any, dropout: float, purpose: int,
     seed: int, episode: int, step: int,
 ) -> None:  # fmt: skip
-    """File one reading, with noise; a lost one repeats the last."""
+    """File one reading; a lost one repeats the last.
+
+    `spreads` [2, size] is the standard deviation of the noise: a constant, and a share of the value itself.
+    """
     lost = dropout > 0.0 and not fresh and random_uniform(seed, n, episode, step, purpose, ITEM_0) < dropout
     if not fresh:
         shift(readings, n)
     if lost:
         return
     for k in range(readings.shape[2]):
-        spread = noise * random_normal(seed, n, episode, step, purpose, k + 1) if noise > 0.0 else 0.0
-        readings[n, 0, k] = values[k] + F32(spread)
+        value = values[k]
+        spread = spreads[0, k] + spreads[1, k] * abs(value)
+        if spread > 0.0:
+            value += F32(spread * random_normal(seed, n, episode, step, purpose, k + 1))
+        readings[n, 0, k] = value
     if fresh:
         repeat(readings, n)
 
@@ -247,7 +243,7 @@ def read_instruments(n: int, singles: Any, integers: Any, values: Any) -> None:
 
 @inline
 def sense(
-    n: int, fresh: bool, options: Any, numbers: Any,
+    n: int, fresh: bool, options: Any, numbers: Any, course_spreads: Any, telemetry_spreads: Any,
     parameters: Any, doubles: Any, singles: Any, integers: Any, flags: Any,
     tracks: Any, road: Any, ribbon: Any, node_of_point: Any, obstacles: Any,
     rays: Any, values: Any, ray_readings: Any, course_readings: Any, telemetry_readings: Any,
@@ -255,9 +251,14 @@ def sense(
     """One reading of every sensor of car `n`; `fresh` at the start of an episode."""
     seed, episode, step = options[OPTION_SEED], np.int64(integers[EPISODE, n]), np.int64(integers[STEPS, n])
     if options[OPTION_RAYS] > 0:
-        sense_rays(
-            n, fresh, options, numbers, parameters, doubles, singles, integers, flags,
-            tracks, road, ribbon, node_of_point, obstacles, rays, rays.shape[0] // 3, ray_readings,
+        reach, count = F32(numbers[NUMBER_RAY_RANGE]), rays.shape[0] // 3
+        trace_rays(
+            n, options[OPTION_GROUP], reach, numbers[NUMBER_RAY_MOUNT], options[OPTION_OBSTACLES] != OBSTACLES_GHOST,
+            parameters, doubles, singles, integers, flags, tracks, road, ribbon, node_of_point, obstacles, rays, count,
+        )  # fmt: skip
+        file_rays(
+            n, fresh, reach, numbers[NUMBER_RAY_NOISE], numbers[NUMBER_RAY_DROPOUT], seed, episode, step,
+            rays, count, ray_readings,
         )  # fmt: skip
     if options[OPTION_COURSE] > 0:
         sense_course(
@@ -265,12 +266,12 @@ def sense(
             numbers[NUMBER_COURSE_SPEED], doubles, singles, integers, tracks, road, values,
         )  # fmt: skip
         disturb(
-            course_readings, n, fresh, values, numbers[NUMBER_COURSE_NOISE], numbers[NUMBER_COURSE_DROPOUT],
-            DRAW_COURSE, seed, episode, step,
+            course_readings, n, fresh, values, course_spreads, numbers[NUMBER_COURSE_DROPOUT], DRAW_COURSE,
+            seed, episode, step,
         )  # fmt: skip
     if options[OPTION_TELEMETRY] > 0:
         read_instruments(n, singles, integers, values)
         disturb(
-            telemetry_readings, n, fresh, values, numbers[NUMBER_TELEMETRY_NOISE],
-            numbers[NUMBER_TELEMETRY_DROPOUT], DRAW_TELEMETRY, seed, episode, step,
+            telemetry_readings, n, fresh, values, telemetry_spreads, numbers[NUMBER_TELEMETRY_DROPOUT],
+            DRAW_TELEMETRY, seed, episode, step,
         )  # fmt: skip

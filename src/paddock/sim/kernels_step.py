@@ -328,8 +328,8 @@ def block_size(group: int) -> int:
 @kernel()
 def advance(
     first: int, last: int, modes: Any, actions: Any, starts: Any, options: Any, numbers: Any, ray_directions: Any,
-    random_fields: Any, random_bounds: Any, base_parameters: Any, parameters: Any,
-    doubles: Any, singles: Any, integers: Any, flags: Any, queue: Any,
+    course_spreads: Any, telemetry_spreads: Any, random_fields: Any, random_bounds: Any,
+    base_parameters: Any, parameters: Any, doubles: Any, singles: Any, integers: Any, flags: Any, queue: Any,
     tracks: Any, road: Any, ribbon: Any, node_of_point: Any, obstacles: Any,
     lap_times: Any, lap_kinds: Any, sector_times: Any,
     ray_readings: Any, course_readings: Any, telemetry_readings: Any,
@@ -377,7 +377,7 @@ def advance(
         for n in range(start, stop):
             if modes[n] != SKIP_CAR:
                 sense(
-                    n, modes[n] == RESET_CAR, options, numbers, parameters, doubles, singles, integers, flags,
-                    tracks, road, ribbon, node_of_point, obstacles, rays, values,
-                    ray_readings, course_readings, telemetry_readings,
+                    n, modes[n] == RESET_CAR, options, numbers, course_spreads, telemetry_spreads,
+                    parameters, doubles, singles, integers, flags, tracks, road, ribbon, node_of_point, obstacles,
+                    rays, values, ray_readings, course_readings, telemetry_readings,
                 )  # fmt: skip

@@ -33,6 +33,12 @@ TELEMETRY = (
     "last_throttle",  # -1 to 1
 )
 
+# What the instruments of a full-size car read at most. Those not named are exact: the gear and the actions are known.
+FULL_READINGS: Mapping[str, float] = {
+    "speed": 60.0, "rpm": 12_000.0, "yaw_rate": 4.0, "slip": 0.8, "steer": 0.5,
+    "longitudinal_acceleration": 25.0, "lateral_acceleration": 25.0,
+}  # fmt: skip
+
 
 def _require(holds: bool, name: str, given: Any, allowed: str) -> None:
     if not holds:
@@ -48,7 +54,8 @@ def _choose(kind: str, given: str, allowed: tuple[str, ...]) -> None:
 class Imperfection:
     """What goes wrong between the world and a reading of it. All zero is a perfect sensor, and costs nothing.
 
-    noise: standard deviation, in the sensor's unit (for the camera in grey levels of 255).
+    noise: standard deviation, in the sensor's unit (for the camera in grey levels of 255, for telemetry as a share of
+    what each instrument reads at most).
     dropout: chance per step that a reading is lost. A lost ray reads its full range; any other sensor keeps
     its last reading as a whole.
     latency: control steps by which readings arrive late.
@@ -129,10 +136,21 @@ class CourseSettings:
 
 @dataclass(frozen=True)
 class TelemetrySettings:
-    """The car's own instruments, in the order of `TELEMETRY`."""
+    """The car's own instruments, in the order of `TELEMETRY`.
+
+    Their noise is a share of what each reads at most, by name in `full`, and `relative_noise` a share of the reading on
+    top of it (a wheel of the wrong size); an instrument that is not in `full` has neither.
+    """
 
     history: int = 1
+    relative_noise: float = 0.0
+    full: Mapping[str, float] = field(default_factory=lambda: dict(FULL_READINGS))
     imperfection: Imperfection = PERFECT
+
+    def __post_init__(self) -> None:
+        _require(self.relative_noise >= 0.0, "relative_noise", self.relative_noise, "a share of at least 0")
+        for name in self.full:
+            _choose("instrument", name, TELEMETRY)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,15 @@ from paddock.core.errors import InputError
 from paddock.sim import layout
 from paddock.sim.car import PARAMETER_INDEX
 from paddock.sim.kernels_road import ribbon_nodes
-from paddock.sim.settings import COURSE_KINDS, EDGES, OBSTACLE_EFFECTS, PERFECT, STARTS, RaySettings, WorldSettings
+from paddock.sim.settings import (
+    COURSE_KINDS,
+    EDGES,
+    OBSTACLE_EFFECTS,
+    STARTS,
+    TELEMETRY,
+    RaySettings,
+    WorldSettings,
+)
 from paddock.sim.track import Track
 
 RIBBON_TOLERANCE = 0.002  # of the mean road width: how far the edges seen by sensors may lie from the track's
@@ -129,19 +137,33 @@ def build_numbers(settings: WorldSettings) -> NDArray[np.float64]:
     }
     if rays:
         values[layout.NUMBER_RAY_RANGE], values[layout.NUMBER_RAY_MOUNT] = rays.range, rays.mount
+        values[layout.NUMBER_RAY_NOISE] = rays.imperfection.noise
     if course:
         values[layout.NUMBER_COURSE_HORIZON] = course.horizon
         values[layout.NUMBER_COURSE_SPEED] = course.least_speed
-    for sensor, noise, dropout in (
-        (rays, layout.NUMBER_RAY_NOISE, layout.NUMBER_RAY_DROPOUT),
-        (course, layout.NUMBER_COURSE_NOISE, layout.NUMBER_COURSE_DROPOUT),
-        (telemetry, layout.NUMBER_TELEMETRY_NOISE, layout.NUMBER_TELEMETRY_DROPOUT),
+    for sensor, dropout in (
+        (rays, layout.NUMBER_RAY_DROPOUT),
+        (course, layout.NUMBER_COURSE_DROPOUT),
+        (telemetry, layout.NUMBER_TELEMETRY_DROPOUT),
     ):
-        imperfection = sensor.imperfection if sensor else PERFECT
-        values[noise], values[dropout] = imperfection.noise, imperfection.dropout
+        values[dropout] = sensor.imperfection.dropout if sensor else 0.0
     for index, value in values.items():
         numbers[index] = value
     return numbers
+
+
+def build_spreads(settings: WorldSettings) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Noise of course and telemetry, each [2, size]: standard deviations, and shares of the value added to them."""
+    course, telemetry = settings.course, settings.telemetry
+    course_spreads = np.zeros((2, course.count * course.channels if course else 0))
+    telemetry_spreads = np.zeros((2, len(TELEMETRY)))
+    if course:
+        course_spreads[0] = course.imperfection.noise
+    if telemetry:
+        for name, full in telemetry.full.items():
+            column = TELEMETRY.index(name)
+            telemetry_spreads[:, column] = telemetry.imperfection.noise * full, telemetry.relative_noise
+    return course_spreads, telemetry_spreads
 
 
 def build_ray_directions(rays: RaySettings | None) -> NDArray[np.float32]:

@@ -20,6 +20,7 @@ from paddock.sim.tables import (
     build_options,
     build_randomisation,
     build_ray_directions,
+    build_spreads,
     build_track_tables,
     empty_readings,
 )
@@ -135,6 +136,7 @@ class World:
         self._numbers = build_numbers(settings)
         self._options = build_options(settings, seed)
         self._ray_directions = build_ray_directions(settings.rays)
+        self._course_spreads, self._telemetry_spreads = build_spreads(settings)
         self._random_fields, self._random_bounds = build_randomisation(settings)
         self._allocate()
         self._name_rows()
@@ -313,6 +315,7 @@ class World:
         launch(
             advance, self.num_cars, block,
             self._modes, self._action, self._starts, self._options, self._numbers, self._ray_directions,
+            self._course_spreads, self._telemetry_spreads,
             self._random_fields, self._random_bounds, self._base_parameters, self.parameters,
             self._doubles, self._singles, self._integers, self._flags, self._queue,
             tables.tracks, tables.road, tables.ribbon, tables.node_of_point, tables.obstacles,
