@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -32,23 +33,15 @@ def list_runs(
     store = open_store(runs_dir)
     if reindex:
         store.rebuild()
-    keys = [parse_key(text, store) for text in metric or []]
-    if not keys:
-        chosen = usual_metrics(store.records())
+    chosen = partial(find_runs, store, filters=filters or [], tags=tag or [], sort=sort)
+    found = chosen(is_ascending=ascending, limit=limit)
+    names = dict.fromkeys(metric or [])
+    if not names:
         known = store.metric_names()
-        names = dict.fromkeys(name + aggregate for name in chosen if name in known for aggregate in ("", ".max"))
-        if sort:
-            names = {sort: None} | names
-        keys = [key for text in names if (key := parse_key(text, store)).metric or key.option]
-    found = find_runs(
-        store,
-        filters=filters or [],
-        tags=tag or [],
-        sort=sort,
-        is_ascending=ascending,
-        limit=limit,
-        keys=keys,
-    )
+        judged_by = [name for name in usual_metrics(found) if name in known]
+        names = dict.fromkeys([*([sort] if sort else []), *judged_by, *(f"{name}.max" for name in judged_by)])
+    keys = [key for text in names if (key := parse_key(text, store)).metric or key.option or metric]
+    found = chosen(is_ascending=ascending, limit=limit, keys=keys)
     if as_json:
         print(json.dumps([plain_record(record) for record in found], indent=2))
     elif found:

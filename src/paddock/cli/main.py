@@ -19,6 +19,9 @@ VERBS = {
     "race": ("paddock.cli.race", "Race policies beside the classical driver and recorded people."),
     "list": ("paddock.cli.list", "Find runs: filter, sort, tags."),
     "show": ("paddock.cli.show", "Everything about one run."),
+    "compare": ("paddock.cli.compare", "Runs side by side, with intervals and a report."),
+    "export": ("paddock.cli.export", "Runs as csv, json, latex, markdown or parquet."),
+    "cleanup": ("paddock.cli.cleanup", "Give room back; configurations and metrics stay."),
     "tag": ("paddock.cli.tag", "Tag runs, and pin those that cleanup must not touch."),
     "tracks": ("paddock.cli.tracks", "List, draw, generate and import race tracks."),
 }

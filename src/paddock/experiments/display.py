@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
+PIPED_WIDTH = 140  # characters, where no terminal says how wide it is
 STYLES = {
     "running": "bold cyan", "paused": "yellow", "finished": "green", "stopped": "yellow", "failed": "bold red",
     "crashed": "bold red", "pruned": "dim", "waiting": "dim",
@@ -73,7 +75,9 @@ def make_console(*, stderr: bool = False) -> Console:
     """A console that does not colour numbers at random."""
     from rich.console import Console
 
-    return Console(highlight=False, stderr=stderr)
+    stream = sys.stderr if stderr else sys.stdout
+    is_plain = not stream.isatty() and "COLUMNS" not in os.environ
+    return Console(highlight=False, stderr=stderr, width=PIPED_WIDTH if is_plain else None)
 
 
 def number(value: Any) -> str:

@@ -1,0 +1,38 @@
+"""`paddock export`: runs as files for other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from paddock.cli.run_options import RUNS, JsonOption, RunsArgument, RunsDirOption
+
+app = typer.Typer(pretty_exceptions_enable=False)
+
+
+@app.command()
+def export(
+    runs: RunsArgument,
+    format: Annotated[str, typer.Option("--format", help="csv, json, latex, markdown or parquet.")] = "csv",
+    table: Annotated[
+        str | None,
+        typer.Option(help="points (as logged), runs (final values) or groups (with intervals)."),
+    ] = None,
+    metrics: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only these metrics; repeat.")] = None,
+    group_by: Annotated[
+        list[str] | None, typer.Option(metavar="KEY", help="What makes a group, as in compare.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="A file; standard output by default.")] = None,
+    runs_dir: RunsDirOption = RUNS,
+    as_json: JsonOption = False,
+) -> None:
+    """Export runs: logged points as csv, json or parquet, or a table of groups for a paper as latex or markdown."""
+    from paddock.experiments.export import export_rows, write_rows
+
+    format = "json" if as_json else format
+    table = table or ("groups" if format in ("latex", "markdown") else "points")
+    rows = export_rows(runs_dir, runs, table, metrics or [], group_by or [])
+    text = write_rows(rows, format, output)
+    print(text if text is not None else f"{output}: {len(rows)} rows", end="" if text is not None else "\n")
