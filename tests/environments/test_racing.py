@@ -234,6 +234,42 @@ def test_with_its_own_rules_the_shuttle_is_ended_and_its_net_metres_are_all_it_w
     assert total[0] <= total[1] + per_metre * max(net[0], 0.0) + 1e-3
 
 
+def returns_of_bad_drivers(reward, discount, speed):
+    """Discounted returns [3, places] of cars that brake, that floor it straight ahead, and also steer at random."""
+    random, places = np.random.default_rng(0), np.arange(0.0, 3000.0, 50.0)
+    count = 3 * len(places)
+    env = RacingVectorEnv(count, track="serpent", reward=reward, max_episode_steps=None)
+    env.reset(seed=0, options={"s": np.tile(places, 3), "lateral": 0.0, "heading_error": 0.0, "speed": speed})
+    kind, total, alive = np.repeat(np.arange(3), len(places)), np.zeros(count), np.ones(count, np.bool_)
+    action = np.zeros((count, 2), np.float32)
+    for step in range(2_000):
+        if step % 10 == 0:
+            action[:, 0] = np.where(kind == 2, random.uniform(-0.5, 0.5, count), 0.0)
+            action[:, 1] = np.where(kind == 0, -1.0, 1.0)
+        _, gained, terminated, _, _ = env.advance(action)
+        total += discount**step * gained * alive
+        alive &= ~terminated
+        if not alive.any():
+            return total.reshape(3, -1)
+    raise AssertionError("some car drives on for ever")
+
+
+@pytest.mark.parametrize("speed", [0.0, 10.0])
+@pytest.mark.parametrize("reward", REWARDS)
+def test_driving_badly_is_better_than_standing_still(reward, speed):
+    stopping, straight, wild = returns_of_bad_drivers(reward, 0.98, speed)
+    assert (straight > stopping).all()
+    assert (wild > stopping).all()
+    stopping, straight, _ = returns_of_bad_drivers(reward, 1.0, speed)
+    assert (straight > stopping).all()
+
+
+def test_a_price_on_failing_can_teach_standing_still():
+    priced = shipped_reward("baseline") | {"failure": {"weight": 5.0}}
+    stopping, straight, _ = returns_of_bad_drivers(priced, 0.98, speed=10.0)
+    assert (straight < stopping).sum() > 10
+
+
 def test_the_shuttle_would_find_a_reward_that_forgives_driving_back(tmp_path):
     file = tmp_path / "naive.py"
     file.write_text("def forgiving(car):\n    return max(car['progress_gain'], 0.0)\n")
@@ -302,7 +338,7 @@ def test_a_crash_terminates():
         if terminated.any():
             break
     assert terminated.any()
-    assert (info["reward_terms"]["failure"][terminated] == -5.0).all()
+    assert (info["reward_terms"]["failure"][terminated] == -env.reward_weights["failure"]).all()
 
 
 def test_a_lap_is_timed_and_ends_the_episode_where_one_is_asked_for():
