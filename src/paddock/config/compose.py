@@ -113,8 +113,9 @@ def _as_override(text: str, folders: Sequence[Path]) -> str:
     key, equals, value = text.partition("=")
     if not equals or not re.fullmatch(r"[+~]{0,2}[\w./@-]+", key):
         raise InputError(f"'{text}' is not an override; write key=value, for example training.total_steps=1000.")
-    if any((folder / key).is_dir() for folder in folders):
-        return f"{key}={_checked(key, value, folders)}"
+    group = key.lstrip("+~").partition("@")[0]  # `+network@components.policy.network` puts a group's choice there.
+    if any((folder / group).is_dir() for folder in folders):
+        return f"{key}={_checked(group, value, folders)}"
     return text if key[0] in "+~" else f"++{text}"
 
 

@@ -126,9 +126,20 @@ class PolicyActor(ActorModule):
     def __init__(self, config: PolicyActorConfig, components: Mapping[str, nn.Module], spec: Spec) -> None:
         super().__init__(config, pick(components, config.policy, config.normalizer, *config.carries), spec)
         self._policy, self._normalizer = config.policy, config.normalizer
+        self._is_recurrent = getattr(components[config.policy], "is_recurrent", False)
+
+    def initial_state(self, n: int) -> ActorState:
+        policy: Any = self.parts[self._policy]
+        return policy.initial_state(n) if self._is_recurrent else None
 
     def act(self, observation: Observation, state: ActorState, *, deterministic: bool) -> tuple[Tensor, ActorState]:
-        distribution = self.parts[self._policy](self.parts[self._normalizer](observation))
+        seen = self.parts[self._normalizer](observation)
+        policy: Any = self.parts[self._policy]
+        if self._is_recurrent:
+            state = state or self.initial_state(next(iter(seen.values())).shape[0])
+            distribution, state = policy.step(seen, state)
+        else:
+            distribution = policy(seen)
         return (distribution.mode() if deterministic else distribution.sample()), state
 
 

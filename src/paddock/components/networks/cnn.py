@@ -1,71 +1,64 @@
-"""A small convolutional encoder for pictures, with the numbers beside them."""
+"""Convolutional encoders for pictures. The network group has the usual ones: Nature's for Atari, the racing one."""
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
-import torch
-from pydantic import Field
-from torch import Tensor, nn
+from pydantic import Field, model_validator
+from torch import nn
 
-from paddock.components.networks.mlp import ACTIVATIONS, MLP, MLPConfig, flatten_observation
+from paddock.components.networks.mlp import ACTIVATIONS, MLPConfig
+from paddock.components.networks.pictures import PictureEncoder
 from paddock.core.errors import InputError
-from paddock.core.specs import ArraySpec, Spec
+from paddock.core.specs import Spec
 
 KERNELS = (8, 4, 3)  # pixels on a side, by layer; the last goes on for further layers
 STRIDES = (4, 2, 1)
 
 
 class CNNConfig(MLPConfig):
-    """Options of the convolutional encoder: channels by layer, and the perceptron that joins everything."""
+    """Options of a convolutional encoder: layer by layer, and the perceptron that joins everything."""
 
     channels: list[int] = Field(default=[16, 32], min_length=1)
+    kernels: list[int] | None = None
+    strides: list[int] | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> CNNConfig:
+        for name, values in (("kernels", self.kernels), ("strides", self.strides)):
+            if values is not None and len(values) != len(self.channels):
+                raise ValueError(f"{name} has {len(values)} numbers for {len(self.channels)} layers of channels")
+        return self
 
 
-class CNN(nn.Module):
-    """Observation parts to features [B, outputs]: convolutions over each picture (uint8, three axes, the shorter end
-    is the channels), joined with all other numbers by a perceptron."""
+class CNN(PictureEncoder):
+    """Convolutions over each picture; see PictureEncoder for the rest."""
 
-    reads_parts = True
+    config: CNNConfig
 
     def __init__(self, config: CNNConfig, spec: Spec) -> None:
-        super().__init__()
-        self.config = config
-        self.outputs = config.hidden[-1]
-        pictures = {name: part for name, part in spec.observation.items() if is_picture(part)}
-        if not pictures:
-            raise InputError("the CNN needs a picture (uint8 with three axes) in the observation; use an MLP here.")
-        self._numbers = [name for name in spec.observation if name not in pictures]
-        self._is_channels_first = {name: part.shape[0] < part.shape[-1] for name, part in pictures.items()}
-        self.convolutions = nn.ModuleDict({name: self._convolutions(part) for name, part in pictures.items()})
-        with torch.no_grad():
-            sizes = [
-                self.convolutions[name](self._prepared(name, torch.zeros(1, *part.shape))).shape[1]
-                for name, part in pictures.items()
-            ]
-        numbers = sum(max(spec.observation[name].size, 1) for name in self._numbers)
-        self.joined = MLP(config, sum(sizes) + numbers)
+        super().__init__(config, spec)
 
-    def forward(self, observation: dict[str, Tensor]) -> Tensor:
-        features = [part(self._prepared(name, observation[name])) for name, part in self.convolutions.items()]
-        if self._numbers:
-            features.append(flatten_observation({name: observation[name] for name in self._numbers}))
-        return self.joined(torch.cat(features, -1))
-
-    def _prepared(self, name: str, picture: Tensor) -> Tensor:
-        """[B, channels, height, width] from -0.5 to 0.5."""
-        channels_first = picture if self._is_channels_first[name] else picture.movedim(-1, 1)
-        return channels_first.float() / 255.0 - 0.5
-
-    def _convolutions(self, part: ArraySpec) -> nn.Sequential:
-        depth = min(part.shape[0], part.shape[-1])
+    def _reader(self, channels: int, height: int, width: int) -> nn.Module:
         layers: list[nn.Module] = []
-        for index, (inputs, outputs) in enumerate(pairwise([depth, *self.config.channels])):
-            kernel, stride = KERNELS[min(index, len(KERNELS) - 1)], STRIDES[min(index, len(STRIDES) - 1)]
-            layers += [nn.Conv2d(inputs, outputs, kernel, stride), ACTIVATIONS[self.config.activation]()]
+        sizes, side = pairwise([channels, *self.config.channels]), min(height, width)
+        for index, (inputs, outputs) in enumerate(sizes):
+            kernel, stride = self._layer(index)
+            if kernel > side:
+                raise InputError(
+                    f"pictures of {height} x {width} pixels are too small for this CNN: its layer {index + 1} looks at "
+                    f"{kernel} x {kernel} where {side} x {side} are left. Use fewer layers, smaller kernels or strides."
+                )
+            side = (side - kernel) // stride + 1
+            layer = nn.Conv2d(inputs, outputs, kernel, stride)
+            if self.config.orthogonal:
+                nn.init.orthogonal_(layer.weight, math.sqrt(2))
+                nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
+            layers += [layer, ACTIVATIONS[self.config.activation]()]
         return nn.Sequential(*layers, nn.Flatten())
 
-
-def is_picture(part: ArraySpec) -> bool:
-    """Whether an observation's part is to be convolved."""
-    return part.dtype == "uint8" and len(part.shape) == 3
+    def _layer(self, index: int) -> tuple[int, int]:
+        kernels = self.config.kernels or KERNELS
+        strides = self.config.strides or STRIDES
+        return kernels[min(index, len(kernels) - 1)], strides[min(index, len(strides) - 1)]

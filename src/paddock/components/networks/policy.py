@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from paddock.components.networks.building import build_network, encode, is_recurrent, unroll
 from paddock.components.networks.distributions import Categorical, Gaussian
-from paddock.components.networks.mlp import flatten_observation, linear
-from paddock.config.schema import Part, TargetSchema, instantiate, load_target
+from paddock.components.networks.mlp import linear
+from paddock.config.schema import Part, TargetSchema
 from paddock.core.errors import InputError
 from paddock.core.specs import Spec
+
+State = dict[str, Tensor] | None
 
 
 class PolicyConfig(TargetSchema):
@@ -31,7 +32,8 @@ class StochasticPolicy(nn.Module):
     def __init__(self, config: PolicyConfig, spec: Spec) -> None:
         super().__init__()
         self.config = config
-        self.network = build_network(config.network, spec)
+        self.network = build_network(config.network, spec, may_be_recurrent=True)
+        self.is_recurrent = is_recurrent(self.network)
         self.is_discrete = spec.action.is_discrete
         outputs = spec.action.choices if spec.action.choices is not None else spec.action.size
         self.head = linear(self.network.outputs, outputs, gain=config.head_gain)
@@ -43,7 +45,26 @@ class StochasticPolicy(nn.Module):
 
     def forward(self, observation: dict[str, Tensor]) -> Gaussian | Categorical:
         """Observation parts [B, ...] to a distribution over actions [B, A] or [B]."""
-        outputs = self.head(encode(self.network, observation))
+        return self._distribution(encode(self.network, observation))
+
+    def initial_state(self, n: int) -> State:
+        """The memory of `n` fresh episodes; None where there is none."""
+        return self.network.initial_state(n) if self.is_recurrent else None
+
+    def step(self, observation: dict[str, Tensor], state: State) -> tuple[Gaussian | Categorical, State]:
+        """As forward, with a memory to take along."""
+        features, state = self.network(observation, state)
+        return self._distribution(features), state
+
+    def unroll(
+        self, observation: dict[str, Tensor], state: State, is_first: Tensor
+    ) -> tuple[Gaussian | Categorical, State]:
+        """Sequences [B, T, ...] to distributions over [B, T, ...], and the memory after them."""
+        features, state = unroll(self.network, observation, state, is_first)
+        return self._distribution(features), state
+
+    def _distribution(self, features: Tensor) -> Gaussian | Categorical:
+        outputs = self.head(features)
         return Categorical(outputs) if self.is_discrete else Gaussian(outputs, self.config.log_std_gain * self.log_std)
 
     def _start_from(self, mean: list[float]) -> None:
@@ -67,21 +88,25 @@ class ValueFunction(nn.Module):
     def __init__(self, config: ValueConfig, spec: Spec) -> None:
         super().__init__()
         self.config = config
-        self.network = build_network(config.network, spec)
+        self.network = build_network(config.network, spec, may_be_recurrent=True)
+        self.is_recurrent = is_recurrent(self.network)
         self.head = linear(self.network.outputs, 1, gain=config.head_gain)
 
     def forward(self, observation: dict[str, Tensor]) -> Tensor:
         """Observation parts [B, ...] to values [B]."""
         return self.head(encode(self.network, observation)).squeeze(-1)
 
+    def initial_state(self, n: int) -> State:
+        """The memory of `n` fresh episodes; None where there is none."""
+        return self.network.initial_state(n) if self.is_recurrent else None
 
-def build_network(config: TargetSchema, spec: Spec) -> Any:
-    """The network that `config` describes, for the whole observation: sized by one vector, or by its parts."""
-    if getattr(load_target(config.target_), "reads_parts", False):
-        return instantiate(config, spec)
-    return instantiate(config, sum(max(part.size, 1) for part in spec.observation.values()))
+    def step(self, observation: dict[str, Tensor], state: State) -> Tensor:
+        """Values [B] after a memory; the memory itself stays as it is."""
+        if not self.is_recurrent:
+            return self(observation)
+        return self.head(self.network(observation, state)[0]).squeeze(-1)
 
-
-def encode(network: nn.Module, observation: dict[str, Tensor]) -> Tensor:
-    """Features of an observation: a network gets its parts by name if it says `reads_parts`, else one vector."""
-    return network(observation if getattr(network, "reads_parts", False) else flatten_observation(observation))
+    def unroll(self, observation: dict[str, Tensor], state: State, is_first: Tensor) -> tuple[Tensor, State]:
+        """Sequences [B, T, ...] to values [B, T], and the memory after them."""
+        features, state = unroll(self.network, observation, state, is_first)
+        return self.head(features).squeeze(-1), state

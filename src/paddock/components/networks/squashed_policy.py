@@ -6,9 +6,9 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from paddock.components.networks.building import build_network, encode
 from paddock.components.networks.distributions import SquashedGaussian
 from paddock.components.networks.mlp import linear
-from paddock.components.networks.policy import build_network, encode
 from paddock.config.schema import Part, TargetSchema
 from paddock.core.errors import InputError
 from paddock.core.specs import Spec

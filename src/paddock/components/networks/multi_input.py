@@ -1,0 +1,53 @@
+"""One encoder for observations of several kinds: a network for the pictures, another for the numbers, joined."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from paddock.components.networks.building import build_network, encode
+from paddock.components.networks.mlp import MLP, MLPConfig
+from paddock.components.networks.pictures import split_parts
+from paddock.config.schema import Part
+from paddock.core.errors import InputError
+from paddock.core.specs import Spec
+
+
+class MultiInputConfig(MLPConfig):
+    """Which network reads the pictures, which one the numbers, and the perceptron that joins them."""
+
+    pictures: Part
+    numbers: Part
+
+
+class MultiInput(nn.Module):
+    """Observation parts to features [B, outputs]."""
+
+    reads_parts = True
+
+    def __init__(self, config: MultiInputConfig, spec: Spec) -> None:
+        super().__init__()
+        self.config = config
+        self.outputs = config.hidden[-1]
+        pictures, numbers = split_parts(spec)
+        if not pictures or not numbers:
+            raise InputError(
+                "a multi-input network needs pictures and numbers in the observation; "
+                f"there are {len(pictures)} and {len(numbers)}. Use a CNN or an MLP here."
+            )
+        self._names = {"pictures": list(pictures), "numbers": numbers}
+        self.networks = nn.ModuleDict()
+        for kind, network in (("pictures", config.pictures), ("numbers", config.numbers)):
+            parts = {name: spec.observation[name] for name in self._names[kind]}
+            self.networks[kind] = build_network(network, Spec(observation=parts, action=spec.action, is_dict=True))
+        sizes: list[Any] = [network.outputs for network in self.networks.values()]
+        self.joined = MLP(config, sum(sizes))
+
+    def forward(self, observation: dict[str, Tensor]) -> Tensor:
+        features = [
+            encode(network, {name: observation[name] for name in self._names[kind]})
+            for kind, network in self.networks.items()
+        ]
+        return self.joined(torch.cat(features, -1))

@@ -1,0 +1,66 @@
+"""What networks that read pictures share: which parts of an observation are pictures, and how they join the numbers."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from paddock.components.networks.mlp import MLP, MLPConfig, flatten_observation
+from paddock.core.errors import InputError
+from paddock.core.specs import ArraySpec, Spec
+
+
+class PictureEncoder(nn.Module):
+    """Observation parts to features [B, outputs]: a network of its own reads each picture (uint8, three axes, the
+    shorter end is the channels), and a perceptron joins all of them with all other numbers."""
+
+    reads_parts = True
+
+    def __init__(self, config: MLPConfig, spec: Spec) -> None:
+        super().__init__()
+        self.config = config
+        self.outputs = config.hidden[-1]
+        pictures, self._numbers = split_parts(spec)
+        if not pictures:
+            name = type(self).__name__
+            raise InputError(f"the {name} needs a picture (uint8 with three axes) in the observation; use an MLP here.")
+        self._is_channels_first = {name: part.shape[0] < part.shape[-1] for name, part in pictures.items()}
+        self.convolutions = nn.ModuleDict(
+            {name: self._reader(*self._shape_of(name, part)) for name, part in pictures.items()}
+        )
+        with torch.no_grad():
+            sizes = [
+                self.convolutions[name](self._prepared(name, torch.zeros(1, *part.shape))).shape[1]
+                for name, part in pictures.items()
+            ]
+        numbers = sum(max(spec.observation[name].size, 1) for name in self._numbers)
+        self.joined = MLP(config, sum(sizes) + numbers)
+
+    def forward(self, observation: dict[str, Tensor]) -> Tensor:
+        features = [part(self._prepared(name, observation[name])) for name, part in self.convolutions.items()]
+        if self._numbers:
+            features.append(flatten_observation({name: observation[name] for name in self._numbers}))
+        return self.joined(torch.cat(features, -1))
+
+    def _reader(self, channels: int, height: int, width: int) -> nn.Module:
+        """What reads one picture: [B, channels, height, width] from -0.5 to 0.5, to features [B, F]."""
+        raise NotImplementedError
+
+    def _shape_of(self, name: str, part: ArraySpec) -> tuple[int, int, int]:
+        first, second, third = part.shape
+        return (first, second, third) if self._is_channels_first[name] else (third, first, second)
+
+    def _prepared(self, name: str, picture: Tensor) -> Tensor:
+        channels_first = picture if self._is_channels_first[name] else picture.movedim(-1, 1)
+        return channels_first.float() / 255.0 - 0.5
+
+
+def split_parts(spec: Spec) -> tuple[dict[str, ArraySpec], list[str]]:
+    """The pictures among an observation's parts, and the names of the others."""
+    pictures = {name: part for name, part in spec.observation.items() if is_picture(part)}
+    return pictures, [name for name in spec.observation if name not in pictures]
+
+
+def is_picture(part: ArraySpec) -> bool:
+    """Whether an observation's part is to be read as a picture."""
+    return part.dtype == "uint8" and len(part.shape) == 3
