@@ -114,6 +114,15 @@ def test_on_real_circuits_every_bit_of_room_makes_a_lap_faster(name: str) -> Non
     assert lap.centreline_time < surveyed.lap_time
 
 
+def test_on_a_narrow_road_following_the_centreline_stays_on_it_too() -> None:
+    track, car = load_circuit("harbour").scaled(0.4), CARS["gt"]
+    follower = centre_follower(track, car)
+    assert np.all(follower <= track.left_width - 0.5 * car.width)
+    assert np.all(follower >= 0.5 * car.width - track.right_width)
+    lap = reference_lap(track, "gt")
+    assert lap.lap_time <= 1.001 * lap.centreline_time
+
+
 def test_the_reference_is_quicker_than_least_curvature_and_than_the_middle() -> None:
     track, car = load_circuit("ribbon"), CARS["gt"]
     envelope = grip_envelope(car)

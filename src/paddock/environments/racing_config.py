@@ -12,6 +12,7 @@ from paddock.config.validate import validate
 from paddock.core.errors import InputError
 from paddock.environments.base import EnvironmentConfig
 from paddock.environments.racing_rewards import RewardConfig, reward_config
+from paddock.sim.layout import LANES
 
 TARGET = "paddock.environments.racing.make"
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -54,7 +55,7 @@ class Sensing(Schema):
 class Opponents(Schema):
     """Other cars on the same road."""
 
-    count: int = Field(default=0, ge=0, le=63)
+    count: int = Field(default=0, ge=0, le=LANES - 1)
     driver: str = "classical"
     pace: float = Field(default=0.9, gt=0.0, le=1.0)
     contact: bool = True

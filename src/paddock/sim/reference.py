@@ -123,10 +123,11 @@ def centre_follower(track: Track, car: CarParameters) -> Array:
     """[M] m: offsets of the smoothest line on which the centreline never leaves the ground beneath the car.
 
     Surveyed centrelines have kinks a few metres long that nobody steers through; a car that has the line beneath it
-    follows it.
+    follows it. Where the road is narrow it keeps as far from the edges as the reference does.
     """
-    half_width = np.full(len(track), 0.5 * car.width)
-    return racing_line(replace(track, left_width=half_width, right_width=half_width), 0.0)
+    margin = line_margin(car)
+    left, right = (np.clip(width - margin, 0.0, 0.5 * car.width) for width in (track.left_width, track.right_width))
+    return racing_line(replace(track, left_width=left, right_width=right), 0.0)
 
 
 def lap_along(track: Track, offset: Array, envelope: GripEnvelope) -> ReferenceLap:
