@@ -58,7 +58,8 @@ class RunRecord:
 
 def read_record(run: RunFolder) -> RunRecord:
     """The record of a run's folder, without its metrics. A damaged part leaves its fields empty."""
-    manifest, labels, config = _readable(run.read_manifest), _readable(run.read_labels), _config(run)
+    manifest, config = _readable(run.read_manifest), _config(run)
+    labels = _readable(run.read_labels) if run.labels_file.exists() else {"tags": config.get("tags")}
     git = manifest.get("git") or {}
     return RunRecord(
         folder=run.name,

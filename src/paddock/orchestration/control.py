@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -16,11 +17,39 @@ class Control:
 
     def __init__(self) -> None:
         self.stop_requested_by: str | None = None
+        self.pause_requested_by: str | None = None
+        self._going_on = threading.Event()
+
+    def stop(self, by: str) -> None:
+        """Ask the run to save and end; who asked first is remembered."""
+        self.stop_requested_by = self.stop_requested_by or by
+        self._going_on.set()
+
+    def pause(self, by: str) -> None:
+        """Ask the run to save and wait."""
+        self._going_on.clear()
+        self.pause_requested_by = self.pause_requested_by or by
+
+    def resume(self) -> None:
+        """Let a paused run go on."""
+        self.pause_requested_by = None
+        self._going_on.set()
+
+    def wait_while_paused(self) -> None:
+        """Return when the run may go on or has to end. Short waits, so that signals are heard."""
+        while self.pause_requested_by is not None and self.stop_requested_by is None:
+            self._going_on.wait(0.2)
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Turn the first SIGINT or SIGTERM into a request to stop; the second leaves at once."""
-        before = {number: signal.signal(number, self._on_signal) for number in SIGNALS}
+        """Turn the first SIGINT or SIGTERM into a request to stop, the second leaves at once; SIGUSR1 pauses, SIGCONT
+        goes on."""
+        handlers = {
+            **dict.fromkeys(SIGNALS, self._on_signal),
+            signal.SIGUSR1: self._on_pause,
+            signal.SIGCONT: self._on_continue,
+        }
+        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         try:
             yield
         finally:
@@ -30,6 +59,12 @@ class Control:
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.stop_requested_by is not None:
             os._exit(130)
-        self.stop_requested_by = signal.Signals(number).name
+        self.stop(signal.Signals(number).name)
         message = f"\n{self.stop_requested_by}: saving, then leaving. Once more leaves at once.\n"
         os.write(2, message.encode())
+
+    def _on_pause(self, number: int, frame: FrameType | None) -> None:
+        self.pause(signal.Signals(number).name)
+
+    def _on_continue(self, number: int, frame: FrameType | None) -> None:
+        self.resume()

@@ -12,6 +12,7 @@ from paddock.core.errors import did_you_mean
 from paddock.environments.base import EnvironmentConfig
 from paddock.orchestration.checkpoint import CheckpointConfig
 from paddock.orchestration.loggers import LoggingConfig
+from paddock.orchestration.monitoring import MonitoringConfig
 from paddock.orchestration.phase_scheduler import COLLECT, EVALUATE, PhaseConfig
 from paddock.rollout.evaluation import EvaluationConfig
 
@@ -53,6 +54,7 @@ class ExperimentConfig(Schema):
     evaluation: EvaluationConfig
     checkpoint: CheckpointConfig
     logging: LoggingConfig
+    monitoring: MonitoringConfig = Field(default_factory=MonitoringConfig)
 
     @model_validator(mode="after")
     def _phases_fit(self) -> ExperimentConfig:
@@ -77,6 +79,7 @@ class ExperimentConfig(Schema):
             ("buffer", [phase.buffer] if phase.buffer else [], list(self.buffers)),
             ("controller", [phase.controller] if phase.controller else [], list(self.controllers.available)),
             ("component to freeze", phase.freeze, list(self.components)),
+            ("reward term", list(phase.reward), [name for name, term in (self.reward or {}).items() if is_term(term)]),
         ]
         problems = [
             f"phase '{phase.name}' names the {kind} '{name}', which is not there.{did_you_mean(name, allowed)}"
@@ -94,3 +97,8 @@ class ExperimentConfig(Schema):
                     f"{did_you_mean(hook.name, [*methods, COLLECT, EVALUATE])}"
                 )
         return problems
+
+
+def is_term(value: Any) -> bool:
+    """Whether an entry of a reward set is a term with a weight, and not one of the set's rules."""
+    return isinstance(value, dict) and "weight" in value

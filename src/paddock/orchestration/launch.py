@@ -25,7 +25,15 @@ from paddock.orchestration.orchestrator import Orchestrator
 
 log = logging.getLogger(__name__)
 
-MAY_CHANGE_ON_RESUME = ("training.total_steps", "training.max_seconds", "evaluation", "checkpoint", "logging", "tags")
+MAY_CHANGE_ON_RESUME = (
+    "training.total_steps",
+    "training.max_seconds",
+    "evaluation",
+    "checkpoint",
+    "logging",
+    "monitoring",
+    "tags",
+)
 RESUME_RULE = (
     f"A resumed run may change {', '.join(MAY_CHANGE_ON_RESUME)}, and nothing else: "
     "anything more would be another experiment, which deserves a run of its own."

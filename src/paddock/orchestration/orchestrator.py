@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from paddock.orchestration.experiment import ExperimentConfig
 from paddock.orchestration.judgements import write_judgement
 from paddock.orchestration.loggers import JsonLines, Logger, Row
 from paddock.orchestration.metrics import Metrics
+from paddock.orchestration.monitoring import Monitor
 from paddock.orchestration.phase_scheduler import COLLECT, EVALUATE, Action, PhaseConfig, PhaseScheduler
 from paddock.rollout.evaluation import Judge, Judgement, MakeEnv, evaluate, record_video
 from paddock.workflows.base import Workflow
@@ -64,6 +66,13 @@ class Orchestrator:
         self.scheduler = PhaseScheduler(config.training.phases, self.metrics.latest)
         self.checkpoints = CheckpointStore(run.checkpoints, config.checkpoint)
         self.control = Control()
+        self.monitor = Monitor(
+            config.monitoring,
+            run,
+            self.control,
+            metric=config.evaluation.metric,
+            agent_steps=lambda: self.counters.agent_steps,
+        )
         self.diagnostics = Diagnostics(config.debug, context.components)
         self._make_eval_env = make_eval_env
         judge = config.evaluation.judge
@@ -80,11 +89,12 @@ class Orchestrator:
         """Train to the end, or until asked to stop; either way everything is saved and closed."""
         self._json = JsonLines(self.run_folder.metrics_file)
         self._loggers = self._make_loggers(self.counters.agent_steps)
-        self._started = self._last_save = time.perf_counter()
         self.run_folder.write_manifest(status="running")
         register(self.run_folder)
+        self._started = self._last_save = time.perf_counter()
         try:
             with self.control.listening():
+                self.monitor.start()
                 self._loop()
                 return self._finish()
         except PaddockError as error:
@@ -96,6 +106,8 @@ class Orchestrator:
         finally:
             for logger in [self._json, *self._loggers]:
                 logger.close()
+            self.monitor.close()
+            register(self.run_folder)
             self.context.environment.close()
 
     @property
@@ -117,6 +129,8 @@ class Orchestrator:
             self._perform(action)
             if self._is_checkpoint_due():
                 self._save()
+            if self.control.pause_requested_by is not None:
+                self._pause()
             if self.control.stop_requested_by is not None:
                 return
 
@@ -194,7 +208,6 @@ class Orchestrator:
             self._best_score = score
             self._export("best")
             self._save()
-        register(self.run_folder)
 
     def _keep_judgement(self, evaluation: Judgement, deterministic: bool) -> None:
         """In the run's folder: the latest judgement, and the best."""
@@ -207,10 +220,29 @@ class Orchestrator:
                 self.run_folder, name, self._judge, evaluation, protocol=protocol, counters=asdict(self.counters)
             )
 
+    def _pause(self) -> None:
+        """Save and wait until somebody lets the run go on or ends it; the time does not count as training."""
+        began, by = time.perf_counter(), self.control.pause_requested_by
+        self._save()
+        self.run_folder.write_manifest(status="paused")
+        self.run_folder.event("paused", agent_steps=self.counters.agent_steps, by=by)
+        log.warning(
+            "paused by %s. Go on: kill -CONT %d. Save and leave: Ctrl-C or kill %d.", by, os.getpid(), os.getpid()
+        )
+        self.control.wait_while_paused()
+        paused = time.perf_counter() - began
+        self._started += paused
+        self._last_save += paused
+        self.run_folder.write_manifest(status="running")
+        self.run_folder.event("continued", agent_steps=self.counters.agent_steps, paused_seconds=round(paused, 3))
+
     def _enter_phase(self, phase: PhaseConfig) -> None:
         self.context.controllers.select(phase.controller)
         for name, component in self.context.components.items():
             component.requires_grad_(name not in phase.freeze)
+        if self.scheduler.is_at_phase_start:  # A resumed environment brings its weights along.
+            for name, weight in phase.reward.items():
+                self.context.environment.set_reward_weight(name, weight)  # type: ignore[attr-defined]
         self.run_folder.event("phase", phase=phase.name, agent_steps=self.counters.agent_steps)
 
     def _has_reached_limit(self) -> bool:
@@ -221,9 +253,12 @@ class Orchestrator:
 
     def _log(self, phase: str) -> None:
         if means := self.metrics.flush():
+            means |= self.monitor.take_sample()
+            self.metrics.latest.update(means)
             row = Row(asdict(self.counters), phase, self.seconds, means)
             for logger in [self._json, *self._loggers]:
                 logger.log(row)
+            self.monitor.check(means, self.metrics.latest)
 
     def _is_checkpoint_due(self) -> bool:
         by_steps = self._is_save_due is not None and self._is_save_due(self.counters.agent_steps)
@@ -333,7 +368,6 @@ class Orchestrator:
             best_score=self._best_score,
             **more,
         )
-        register(self.run_folder)
 
     def _fail(self, message: str) -> None:
         try:
