@@ -25,6 +25,7 @@ def transition(t, copies=3, ended=()):
         "terminated": np.isin(np.arange(copies), rows),
         "truncated": np.zeros(copies, bool),
         "valid": np.ones(copies, bool),
+        "is_first": np.zeros(copies, bool),
     }
     if len(rows):
         step["final_rows"] = rows

@@ -35,6 +35,7 @@ class RolloutBuffer:
         self.num_envs = num_envs
         self._observation = observation_arrays(spec, self.length + 1, num_envs)
         self._arrays = transition_arrays(spec, self.length, num_envs)
+        self._arrays["is_first"] = np.zeros((self.length, num_envs), bool)
         self._final_index = np.zeros((num_envs, 2), np.int64)
         self._final = {name: np.zeros((num_envs, *part.shape), part.dtype) for name, part in spec.observation.items()}
         self._finals = 0

@@ -1,6 +1,6 @@
 """Gymnasium vector environments, and what the lab asks of them beyond Gymnasium.
 
-Importing this makes `paddock/Racing-v0` known to Gymnasium; the simulator itself loads when one is made.
+Importing this makes `paddock/Racing-v0` and `paddock/Recall-v0` known to Gymnasium; they load when one is made.
 """
 
 import gymnasium
@@ -12,3 +12,5 @@ if "paddock/Racing-v0" not in gymnasium.registry:
         vector_entry_point="paddock.environments.racing:RacingVectorEnv",
         max_episode_steps=2_000,
     )
+if "paddock/Recall-v0" not in gymnasium.registry:
+    gymnasium.register("paddock/Recall-v0", entry_point="paddock.environments.recall:RecallEnv")

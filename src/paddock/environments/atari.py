@@ -126,13 +126,12 @@ class AtariEnv(gymnasium.Env):
         return self._console.getScreenRGB()
 
     def get_state(self) -> dict[str, Any]:
-        """Everything that changes, random numbers included."""
+        """Everything that changes, but for `np_random`."""
         return {
             "console": np.frombuffer(self._console.cloneState().serialize(), np.uint8).copy(),
             "screens": self._screens.copy(),
             "last_action": self._actions.index(self._last_action),
             "lives": self._lives,
-            "random": self.np_random.bit_generator.state,
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -140,7 +139,6 @@ class AtariEnv(gymnasium.Env):
         self._screens[:] = state["screens"]
         self._last_action = self._actions[state["last_action"]]
         self._lives = state["lives"]
-        self.np_random.bit_generator.state = state["random"]
 
     def _is_over(self) -> bool:
         return self._console.game_over() or self._console.getEpisodeFrameNumber() >= self.config.max_frames

@@ -1,7 +1,7 @@
 """The whole state of a single environment, taken and put back, wrappers included: what makes a resumed run exact.
 
 A layer (wrapper or simulator) with `get_state()/set_state()` answers for itself and everything inside it; a wrapper
-with `get_layer_state()/set_layer_state()` for itself alone.
+with `get_layer_state()/set_layer_state()` for itself alone. A simulator's `np_random` is saved with it.
 """
 
 from __future__ import annotations
@@ -63,9 +63,12 @@ def _state_of(layer: Any) -> Any:
         return layer._elapsed_steps
     if isinstance(layer, gymnasium.Wrapper) and not _is_whole(layer):
         return layer.get_layer_state() if hasattr(layer, "get_layer_state") else None
+    if isinstance(layer, gymnasium.Wrapper):
+        return layer.get_state()  # type: ignore[attr-defined]
     if hasattr(layer, "get_state"):
-        return layer.get_state()
-    own = {name: _plain(getattr(layer, name)) for name in STATE_ATTRIBUTES[type(layer).__name__]}
+        own = layer.get_state()
+    else:
+        own = {name: _plain(getattr(layer, name)) for name in STATE_ATTRIBUTES[type(layer).__name__]}
     return {"own": own, "random": layer.np_random.bit_generator.state}
 
 
@@ -75,11 +78,14 @@ def _restore(layer: Any, state: Any) -> None:
     elif isinstance(layer, gymnasium.Wrapper) and not _is_whole(layer):
         if hasattr(layer, "set_layer_state"):
             layer.set_layer_state(state)
-    elif hasattr(layer, "set_state"):
-        layer.set_state(state)
+    elif isinstance(layer, gymnasium.Wrapper):
+        layer.set_state(state)  # type: ignore[attr-defined]
     else:
-        for name, value in state["own"].items():
-            setattr(layer, name, value.copy() if isinstance(value, np.ndarray) else value)
+        if hasattr(layer, "set_state"):
+            layer.set_state(state["own"])
+        else:
+            for name, value in state["own"].items():
+                setattr(layer, name, value.copy() if isinstance(value, np.ndarray) else value)
         layer.np_random.bit_generator.state = state["random"]
 
 

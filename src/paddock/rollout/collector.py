@@ -48,6 +48,7 @@ class Collector:
         self._episode_return = np.zeros(self.num_envs)
         self._episode_length = np.zeros(self.num_envs, np.int64)
         self._is_fresh = np.zeros(self.num_envs, bool)
+        self._is_first = np.ones(self.num_envs, bool)
         self._env_frames = 0
 
     @property
@@ -86,6 +87,7 @@ class Collector:
             "terminated": terminated,
             "truncated": truncated,
             "valid": valid,
+            "is_first": self._is_first,
             "next_observation": following,
         }
         ended = np.flatnonzero(done)
@@ -101,9 +103,15 @@ class Collector:
             episodes.add(info.get("final_info", {}), ended)
             self._episode_return[ended] = 0
             self._episode_length[ended] = 0
-            self._actor_state = _reset_rows(self._actor_state, actor.initial_state(len(ended)), ended)
+        begins = done
         if self._resets_next_step:
             self._is_fresh = done
+            # What an actor remembers of the step that only reset is not of the new episode either.
+            begins = ~valid
+        self._is_first = begins
+        if self._actor_state is not None and (begins | done).any():
+            rows = np.flatnonzero(begins | done)
+            self._actor_state = _reset_rows(self._actor_state, actor.initial_state(len(rows)), rows)
         for name, array in self.observation.items():
             np.copyto(array, following[name])
         decisions = int(valid.sum()) if self._resets_next_step else self.num_envs
@@ -117,6 +125,7 @@ class Collector:
         self._episode_return[:] = 0
         self._episode_length[:] = 0
         self._is_fresh[:] = False
+        self._is_first = np.ones(self.num_envs, bool)
         self._actor_state = None
         self._is_reset = True
 
@@ -131,6 +140,7 @@ class Collector:
             "episode_return": self._episode_return,
             "episode_length": self._episode_length,
             "is_fresh": self._is_fresh,
+            "is_first": self._is_first,
         }
         if self.is_exact:
             state["env"] = self.env.get_state()  # type: ignore[attr-defined]
@@ -151,6 +161,7 @@ class Collector:
         self._episode_return[:] = state["episode_return"]
         self._episode_length[:] = state["episode_length"]
         self._is_fresh = state["is_fresh"]
+        self._is_first = state["is_first"]
         self._is_reset = True
 
 

@@ -145,13 +145,14 @@ def _episodes(actor: ActorModule, env: VectorEnv, seed: int, deterministic: bool
         total += reward
         length += ~fresh
         done = terminated | truncated
+        begins = done | fresh
         fresh = done if resets_next_step else fresh
         for copy in np.flatnonzero(done):
             yield int(copy), float(total[copy]), int(length[copy])
         total[done] = 0
         length[done] = 0
-        if state is not None and done.any():
-            keep = torch.from_numpy(~done)
+        if state is not None and begins.any():
+            keep = torch.from_numpy(~begins)
             initial = actor.initial_state(copies)
             assert initial is not None
             state = {

@@ -1,6 +1,7 @@
-"""Proximal policy optimisation (arXiv:1707.06347), for choices and for continuous actions.
+"""Proximal policy optimisation (arXiv:1707.06347), for choices and for continuous actions, with and without memory.
 
-Shapes: T steps of the rollout, B copies of the environment, N = T * B samples, M in a minibatch.
+Shapes: T steps of the rollout, B copies of the environment, N = T * B samples, M in a minibatch. With a memory a sample
+is a copy's whole rollout, [B, T, ...], and a minibatch [M, T, ...].
 """
 
 from __future__ import annotations
@@ -55,6 +56,9 @@ class PPO(Workflow):
 
     A minibatch larger than `shard_size` is worked on in shards of that size, which stay in a core's cache and are
     shared among `workers` threads. Shards are added up in order: the number of threads does not change a result.
+
+    With recurrent networks a minibatch is made of whole copies (`minibatch_size` counts their steps), unrolled from
+    the memory that they had when the rollout began; memory begins anew where an episode does.
     """
 
     config: PPOConfig
@@ -71,6 +75,9 @@ class PPO(Workflow):
         self.optimizer = context.optimizers["main"]
         self.losses = torch.compile(self._losses) if self.config.compile else self._losses
         self.workers = Workers(self.config.workers or available_cores())
+        self.is_recurrent = self.policy.is_recurrent or self.value.is_recurrent
+        copies = context.environment.num_envs
+        self._memory = {"policy": self.policy.initial_state(copies), "value": self.value.initial_state(copies)}
 
     def update_controller(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
         """All epochs over one rollout."""
@@ -81,14 +88,14 @@ class PPO(Workflow):
         clip = config.clip * (remaining if config.anneal_clip else 1.0)
 
         samples = {name: value.to(self.context.device) for name, value in self._prepare(batch).items()}
-        count, size = len(samples["advantage"]), config.minibatch_size
+        count, size = len(samples["advantage"]), self._samples_in(config.minibatch_size)
         norms: list[float] = []
         for _ in range(config.epochs):
             # Shuffling and normalising once an epoch leaves plain slices, views without a copy, as minibatches.
             order = torch.randperm(count, device=self.context.device)
             shuffled = {name: value[order] for name, value in samples.items()}
             if config.normalize_advantage:
-                shuffled["advantage"] = normalize_by_minibatch(shuffled["advantage"], size)
+                shuffled["advantage"] = normalize_by_minibatch(shuffled["advantage"], size, shuffled.get("valid"))
             shuffled["ratio_low"], shuffled["ratio_high"] = ratio_bounds(shuffled["advantage"], clip)
             norms += [self._descend(minibatch) for minibatch in _shards(shuffled, size)]
             self.context.counters.updates += -(-count // size)
@@ -109,7 +116,7 @@ class PPO(Workflow):
     def _descend(self, minibatch: dict[str, Tensor]) -> float:
         """One gradient step, on the minibatch as a whole or on its shards side by side."""
         count = len(minibatch["advantage"])
-        shards = list(_shards(minibatch, self.config.shard_size))
+        shards = list(_shards(minibatch, self._samples_in(self.config.shard_size)))
         if len(shards) == 1:
             return self.optimizer.descend(self._total(self.losses(minibatch)))
 
@@ -120,21 +127,18 @@ class PPO(Workflow):
 
     @torch.no_grad()
     def _prepare(self, batch: dict[str, Any]) -> dict[str, Tensor]:
-        """The rollout as flat samples [N, ...] with advantages, returns and the old log-probability."""
+        """The rollout as samples with advantages, returns and the old log-probability: flat, or whole copies."""
         observation = self._seen({name: part.flatten(0, 1) for name, part in batch["observation"].items()})
         length, copies = batch["reward"].shape
-        values = self._over_shards(self.value, observation).view(length + 1, copies)
-        next_value = values[1:].clone()
-        if len(batch["final_index"]):
-            at, row = batch["final_index"].T
-            next_value[at, row] = self.value(self._seen(batch["final_observation"]))
+        estimate = self._values_with_memory if self.is_recurrent else self._values
+        values, next_value = estimate(batch, observation)
 
         done = batch["terminated"] | batch["truncated"]
         self.reward_normalizer.update(batch["reward"].numpy(), done.numpy(), self.config.discount)
         advantage = torch.from_numpy(
             generalized_advantages(
                 self.reward_normalizer(batch["reward"]).cpu().numpy(),
-                values[:-1].cpu().numpy(),
+                values.cpu().numpy(),
                 next_value.cpu().numpy(),
                 batch["terminated"].numpy(),
                 batch["truncated"].numpy(),
@@ -143,19 +147,63 @@ class PPO(Workflow):
                 decay=self.config.gae_decay,
             )
         )
-        count = length * copies
-        prefixed = {f"observation.{name}": part[:count] for name, part in observation.items()}
-        action = batch["action"].flatten(0, 1)
         samples = {
-            **prefixed,
-            "action": action,
-            "log_prob": self._over_shards(self._log_prob, {**prefixed, "action": action.to(self.context.device)}),
-            "value": values[:-1].flatten(),
+            **{f"observation.{name}": part[: length * copies] for name, part in observation.items()},
+            "action": batch["action"].flatten(0, 1).to(self.context.device),
+            "value": values.flatten(),
             "advantage": advantage.flatten(),
-            "return": advantage.flatten() + values[:-1].flatten().cpu(),
+            "return": advantage.flatten() + values.flatten().cpu(),
         }
+        if self.is_recurrent:
+            return self._as_sequences(samples, batch)
+        samples["log_prob"] = self._over_shards(self._log_prob, samples)
         valid = batch["valid"].flatten()
         return samples if valid.all() else {name: value[valid] for name, value in samples.items()}
+
+    def _values(self, batch: dict[str, Any], observation: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """What is expected of every step [T, B] and of what followed it [T, B]."""
+        length, copies = batch["reward"].shape
+        values = self._over_shards(self.value, observation).view(length + 1, copies)
+        next_value = values[1:].clone()
+        if len(batch["final_index"]):
+            at, row = batch["final_index"].T
+            next_value[at, row] = self.value(self._seen(batch["final_observation"]))
+        return values[:-1], next_value
+
+    def _values_with_memory(self, batch: dict[str, Any], observation: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """As `_values`, step by step: the last observation of an episode is judged with the memory of that moment."""
+        length, copies = batch["reward"].shape
+        by_step = {name: part.unflatten(0, (length + 1, copies)) for name, part in observation.items()}
+        final = self._seen(batch["final_observation"])
+        memory, values, final_values = self._memory["value"], [], []
+        for t in range(length):
+            keep = ~batch["is_first"][t].to(self.context.device).unsqueeze(-1)
+            memory = memory and {name: part * keep for name, part in memory.items()}
+            value, memory = self.value.step({name: part[t] for name, part in by_step.items()}, memory)
+            values.append(value)
+            if len(ended := (batch["final_index"][:, 0] == t).nonzero().flatten()):
+                then = memory and {name: part[batch["final_index"][ended, 1]] for name, part in memory.items()}
+                final_values.append(self.value.step({name: part[ended] for name, part in final.items()}, then)[0])
+        self._value_memory_after = memory
+        values.append(self.value.step({name: part[length] for name, part in by_step.items()}, memory)[0])
+        next_value = torch.stack(values[1:])
+        if final_values:  # In the order of time, as the buffer keeps them.
+            next_value[batch["final_index"][:, 0], batch["final_index"][:, 1]] = torch.cat(final_values)
+        return torch.stack(values[:-1]), next_value
+
+    def _as_sequences(self, samples: dict[str, Tensor], batch: dict[str, Any]) -> dict[str, Tensor]:
+        """Flat samples as whole copies [B, T, ...], with the memories that they begin with."""
+        shape = batch["reward"].shape
+        samples = {name: value.unflatten(0, shape).transpose(0, 1) for name, value in samples.items()}
+        samples |= {name: batch[name].T.to(self.context.device) for name in ("is_first", "valid")}
+        for part, memory in self._memory.items():
+            samples |= {f"{part}_memory.{name}": value for name, value in (memory or {}).items()}
+        distribution, after = self.policy.unroll(
+            _parts_of(samples, "observation."), self._memory["policy"], samples["is_first"]
+        )
+        samples["log_prob"] = distribution.log_prob(samples["action"])
+        self._memory = {"policy": after, "value": self._value_memory_after}
+        return samples
 
     def _seen(self, observation: dict[str, Tensor]) -> dict[str, Tensor]:
         return self.observation_normalizer({name: part.to(self.context.device) for name, part in observation.items()})
@@ -166,14 +214,25 @@ class PPO(Workflow):
         return torch.cat(self.workers.map(torch.no_grad()(function), shards))
 
     def _log_prob(self, samples: dict[str, Tensor]) -> Tensor:
-        return self.policy(_observation_of(samples)).log_prob(samples["action"])
+        return self.policy(_parts_of(samples, "observation.")).log_prob(samples["action"])
+
+    def _predict(self, samples: dict[str, Tensor]) -> tuple[Any, Tensor, dict[str, Tensor]]:
+        """The distribution over actions, values, and what is known of the samples, steps that only reset left out."""
+        observation = _parts_of(samples, "observation.")
+        if not self.is_recurrent:
+            return self.policy(observation), self.value(observation), samples
+        memories = {part: _parts_of(samples, f"{part}_memory.") or None for part in self._memory}
+        distribution, _ = self.policy.unroll(observation, memories["policy"], samples["is_first"])
+        value, _ = self.value.unroll(observation, memories["value"], samples["is_first"])
+        valid = samples["valid"]
+        known = {name: part[valid] for name, part in samples.items() if part.shape[:2] == valid.shape}
+        return distribution[valid], value[valid], known
 
     def _losses(self, minibatch: dict[str, Tensor]) -> dict[str, Tensor]:
-        observation = _observation_of(minibatch)
-        distribution = self.policy(observation)
+        distribution, value, known = self._predict(minibatch)
         losses = {
-            "policy": policy_loss(distribution.log_prob(minibatch["action"]), minibatch),
-            "value": value_loss(self.value(observation), minibatch, self.config.value_clip),
+            "policy": policy_loss(distribution.log_prob(known["action"]), known),
+            "value": value_loss(value, known, self.config.value_clip),
         }
         if self.config.entropy_scale:
             losses["entropy"] = -distribution.entropy().mean()
@@ -189,20 +248,33 @@ class PPO(Workflow):
     @torch.no_grad()
     def _judge(self, samples: dict[str, Tensor]) -> dict[str, Tensor]:
         """How far the policy has moved from the one that collected, and how well values fit, over the rollout."""
-        stride = -(-len(samples["advantage"]) // JUDGED_SAMPLES)
-        samples = {name: value[::stride] for name, value in samples.items()}
-        observation = _observation_of(samples)
-        distribution = self.policy(observation)
-        log_ratio = distribution.log_prob(samples["action"]) - samples["log_prob"]
+        stride = -(-len(samples["advantage"]) // self._samples_in(JUDGED_SAMPLES))
+        distribution, value, known = self._predict({name: part[::stride] for name, part in samples.items()})
+        log_ratio = distribution.log_prob(known["action"]) - known["log_prob"]
         ratio = log_ratio.exp()
         return {
             # The estimator of KL with low variance: http://joschu.net/blog/kl-approx.html
             "kl": (ratio - 1 - log_ratio).mean(),
             "clip_fraction": ((ratio - 1).abs() > self.config.clip).float().mean(),
             "entropy": distribution.entropy().mean(),
-            "value_loss": value_loss(self.value(observation), samples, None),
-            "explained_variance": explained_variance(samples["value"], samples["return"]),
+            "value_loss": value_loss(value, known, None),
+            "explained_variance": explained_variance(known["value"], known["return"]),
         }
+
+    def _samples_in(self, steps: int) -> int:
+        """How many samples make about so many steps: as many, or whole copies of a rollout."""
+        if not self.is_recurrent:
+            return steps
+        length = -(-self.config.rollout_steps // self.context.environment.num_envs)
+        return max(steps // length, 1)
+
+    def get_state(self) -> dict[str, Any]:
+        """What the networks remember at the start of the next rollout."""
+        return {"memory": self._memory} if self.is_recurrent else {}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        if self.is_recurrent:
+            self._memory = state["memory"]
 
 
 def steered(learning_rate: float, kl: float, desired: float) -> float:
@@ -217,8 +289,14 @@ def steered(learning_rate: float, kl: float, desired: float) -> float:
     return min(max(learning_rate, SLOWEST), FASTEST)
 
 
-def normalize_by_minibatch(advantage: Tensor, size: int) -> Tensor:
-    """Zero mean and unit deviation within each run of `size` samples of [N]; a run of one stays as it is."""
+def normalize_by_minibatch(advantage: Tensor, size: int, valid: Tensor | None = None) -> Tensor:
+    """Zero mean and unit deviation within each run of `size` samples of [N]; a run of one stays as it is.
+
+    With `valid` [N, T] samples are sequences [N, T], and only valid steps count.
+    """
+    if valid is not None:
+        pairs = zip(advantage.split(size), valid.split(size), strict=True)
+        return torch.cat([run.masked_scatter(counts, _standardize(run[counts].view(1, -1))) for run, counts in pairs])
     whole = len(advantage) // size * size
     runs = [advantage[:whole].view(-1, size)] if whole else []
     runs += [advantage[whole:].view(1, -1)] if whole < len(advantage) else []
@@ -269,6 +347,5 @@ def _shards(samples: dict[str, Tensor], size: int) -> Iterator[dict[str, Tensor]
         yield {name: value[start : start + size] for name, value in samples.items()}
 
 
-def _observation_of(samples: dict[str, Tensor]) -> dict[str, Tensor]:
-    prefix = "observation."
+def _parts_of(samples: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): part for name, part in samples.items() if name.startswith(prefix)}

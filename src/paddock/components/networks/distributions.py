@@ -20,6 +20,9 @@ class Gaussian:
     mean: Tensor
     log_std: Tensor
 
+    def __getitem__(self, index: Tensor) -> Gaussian:
+        return Gaussian(self.mean[index], self.log_std.expand_as(self.mean)[index])
+
     def sample(self) -> Tensor:
         return torch.addcmul(self.mean, self.log_std.exp(), torch.randn_like(self.mean))
 
@@ -72,6 +75,9 @@ class Categorical:
     """A choice among K; `logits` [..., K] need not be normalised."""
 
     logits: Tensor
+
+    def __getitem__(self, index: Tensor) -> Categorical:
+        return Categorical(self.logits[index])
 
     def sample(self) -> Tensor:
         # The Gumbel-max trick: an exponential draw a choice, no normalisation. Drawn in single precision even

@@ -100,11 +100,12 @@ class ValueFunction(nn.Module):
         """The memory of `n` fresh episodes; None where there is none."""
         return self.network.initial_state(n) if self.is_recurrent else None
 
-    def step(self, observation: dict[str, Tensor], state: State) -> Tensor:
-        """Values [B] after a memory; the memory itself stays as it is."""
+    def step(self, observation: dict[str, Tensor], state: State) -> tuple[Tensor, State]:
+        """As forward, with a memory to take along."""
         if not self.is_recurrent:
-            return self(observation)
-        return self.head(self.network(observation, state)[0]).squeeze(-1)
+            return self(observation), None
+        features, state = self.network(observation, state)
+        return self.head(features).squeeze(-1), state
 
     def unroll(self, observation: dict[str, Tensor], state: State, is_first: Tensor) -> tuple[Tensor, State]:
         """Sequences [B, T, ...] to values [B, T], and the memory after them."""
