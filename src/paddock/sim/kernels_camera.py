@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from paddock.sim.car import PARAMETER_INDEX
 from paddock.sim.kernels_math import cosine, random_normal, random_uniform, sine
 from paddock.sim.kernels_road import frame_at, place_at
-from paddock.sim.kernels_sensors import along_lap
+from paddock.sim.kernels_sensors import along_lap, repeat, shift
+from paddock.sim.kernels_shares import DONE, TAKEN, add_atomically
 from paddock.sim.layout import (
     DRAW_CAMERA,
     EPISODE,
@@ -299,42 +300,58 @@ def disturb_picture(image: Any, noise: float, seed: int, n: int, episode: int, s
         image[k] = np.uint8(min(max(value + 0.5, 0.0), 255.0))
 
 
+@part
+def take_picture(
+    n: int, fresh: bool, options: Any, lens: Any, palette: Any, backdrop: Any, noise: float, dropout: float,
+    parameters: Any, doubles: Any, singles: Any, integers: Any, tracks: Any, road: Any, ribbon: Any, obstacles: Any,
+    readings: Any, points: Any, clipped: Any, screen: Any,
+) -> None:  # fmt: skip
+    """The picture that car `n` sees now; `fresh` at the start of an episode."""
+    seed, episode, step = options[OPTION_SEED], np.int64(integers[EPISODE, n]), np.int64(integers[STEPS, n])
+    if not fresh:
+        shift(readings, n)
+    if dropout > 0.0 and not fresh and random_uniform(seed, n, episode, step, DRAW_CAMERA, ITEM_0) < dropout:
+        return
+    image, track = readings[n, 0], tracks[integers[TRACK, n]]
+    cos, sin = cosine(singles[HEADING, n]), sine(singles[HEADING, n])
+    x, y = doubles[X, n] + lens[LENS_MOUNT] * cos, doubles[Y, n] + lens[LENS_MOUNT] * sin
+    for k in range(backdrop.shape[0]):
+        image[k] = backdrop[k]
+    draw_road(x, y, cos, sin, lens, palette, track, ribbon, image, points, clipped, screen)
+    draw_markings(x, y, cos, sin, doubles[S, n], lens, palette, track, road, ribbon, image, points, clipped, screen)
+    draw_things(
+        n, options[OPTION_GROUP], x, y, cos, sin, lens, palette, track, obstacles, parameters, doubles, singles,
+        image, points, clipped, screen,
+    )  # fmt: skip
+    if lens[LENS_ABOVE] > 0.0:
+        draw_body(
+            0.0, 0.0, 0.0, parameters[n, LENGTH], parameters[n, WIDTH], lens,
+            palette[OWN_CAR], palette[OWN_CAR], image, points, clipped, screen,
+        )  # fmt: skip
+    if noise > 0.0:
+        disturb_picture(image, noise, seed, n, episode, step)
+    if fresh:
+        repeat(readings, n)
+
+
 @kernel()
 def photograph(
-    first: int, last: int, modes: Any, options: Any, lens: Any, palette: Any, backdrop: Any,
+    progress: Any, chunk: int, count: int, modes: Any, options: Any, lens: Any, palette: Any, backdrop: Any,
     noise: float, dropout: float,
     parameters: Any, doubles: Any, singles: Any, integers: Any,
     tracks: Any, road: Any, ribbon: Any, obstacles: Any, readings: Any,
 ) -> None:  # fmt: skip
-    """One picture for each of the cars `first` to `last` into `readings` uint8 [N, depth, pixels], newest first."""
+    """One picture for each car into `readings` uint8 [N, depth, pixels], newest first; see `kernels_shares`."""
     points, clipped = np.empty((MOST_POINTS, 3)), np.empty((MOST_POINTS, 3))
     screen = np.empty((MOST_POINTS, 2))
-    for n in range(first, last):
-        if modes[n] == SKIP_CAR:
-            continue
-        fresh = modes[n] == RESET_CAR
-        seed, episode, step = options[OPTION_SEED], np.int64(integers[EPISODE, n]), np.int64(integers[STEPS, n])
-        for age in range(readings.shape[1] - 1, 0, -1):
-            readings[n, age] = readings[n, age - 1]
-        if dropout > 0.0 and not fresh and random_uniform(seed, n, episode, step, DRAW_CAMERA, ITEM_0) < dropout:
-            continue
-        image, track = readings[n, 0], tracks[integers[TRACK, n]]
-        cos, sin = cosine(singles[HEADING, n]), sine(singles[HEADING, n])
-        x, y = doubles[X, n] + lens[LENS_MOUNT] * cos, doubles[Y, n] + lens[LENS_MOUNT] * sin
-        image[:] = backdrop
-        draw_road(x, y, cos, sin, lens, palette, track, ribbon, image, points, clipped, screen)
-        draw_markings(x, y, cos, sin, doubles[S, n], lens, palette, track, road, ribbon, image, points, clipped, screen)
-        draw_things(
-            n, options[OPTION_GROUP], x, y, cos, sin, lens, palette, track, obstacles, parameters, doubles, singles,
-            image, points, clipped, screen,
-        )  # fmt: skip
-        if lens[LENS_ABOVE] > 0.0:
-            draw_body(
-                0.0, 0.0, 0.0, parameters[n, LENGTH], parameters[n, WIDTH], lens,
-                palette[OWN_CAR], palette[OWN_CAR], image, points, clipped, screen,
-            )  # fmt: skip
-        if noise > 0.0:
-            disturb_picture(image, noise, seed, n, episode, step)
-        if fresh:
-            for age in range(1, readings.shape[1]):
-                readings[n, age] = readings[n, 0]
+    first = add_atomically(progress, TAKEN, chunk)
+    while first < count:
+        last = min(first + chunk, count)
+        for n in range(first, last):
+            if modes[n] != SKIP_CAR:
+                take_picture(
+                    n, modes[n] == RESET_CAR, options, lens, palette, backdrop, noise, dropout, parameters,
+                    doubles, singles, integers, tracks, road, ribbon, obstacles, readings, points, clipped, screen,
+                )  # fmt: skip
+        add_atomically(progress, DONE, last - first)
+        first = add_atomically(progress, TAKEN, chunk)

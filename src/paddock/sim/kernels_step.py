@@ -42,6 +42,7 @@ from paddock.sim.kernels_math import ONE, ZERO, clip, cosine, direction_angle, r
 from paddock.sim.kernels_reset import begin
 from paddock.sim.kernels_road import between, corners_beyond, curvature_at, frame_at, locate
 from paddock.sim.kernels_sensors import along_lap, sense
+from paddock.sim.kernels_shares import DONE, TAKEN, add_atomically
 from paddock.sim.kernels_timing import judge
 from paddock.sim.layout import (
     APPLIED_STEER,
@@ -327,14 +328,14 @@ def block_size(group: int) -> int:
 
 @kernel()
 def advance(
-    first: int, last: int, modes: Any, actions: Any, starts: Any, options: Any, numbers: Any, ray_directions: Any,
-    course_spreads: Any, telemetry_spreads: Any, random_fields: Any, random_bounds: Any,
+    progress: Any, chunk: int, count: int, modes: Any, actions: Any, starts: Any, options: Any, numbers: Any,
+    ray_directions: Any, course_spreads: Any, telemetry_spreads: Any, random_fields: Any, random_bounds: Any,
     base_parameters: Any, parameters: Any, doubles: Any, singles: Any, integers: Any, flags: Any, queue: Any,
     tracks: Any, road: Any, ribbon: Any, node_of_point: Any, obstacles: Any,
     lap_times: Any, lap_kinds: Any, sector_times: Any,
     ray_readings: Any, course_readings: Any, telemetry_readings: Any,
 ) -> None:  # fmt: skip
-    """Step, reset or skip cars `first` to `last`, whole blocks, as `modes` [N] says."""
+    """Step, reset or skip cars, `chunk` at a time until all `count` are taken, as `modes` [N] says."""
     group = options[OPTION_GROUP]
     block = block_size(group)
     lanes = np.empty(LANE_ROWS * LANES, np.float32)
@@ -343,41 +344,46 @@ def advance(
     worst = np.empty(5)
     rays = ray_directions.copy()
     values = np.empty(max(course_readings.shape[2], 16), np.float32)
-    for start in range(first, last, block):
-        stop = min(start + block, last)
-        steps = resets = 0
-        for n in range(start, stop):
-            steps += 1 if modes[n] == STEP_CAR else 0
-            resets += 1 if modes[n] == RESET_CAR else 0
-        if steps > 0:
+    first = add_atomically(progress, TAKEN, chunk)
+    while first < count:
+        last = min(first + chunk, count)
+        for start in range(first, last, block):
+            stop = min(start + block, last)
+            steps = resets = 0
             for n in range(start, stop):
-                before[0, n - start], before[1, n - start] = doubles[X, n], doubles[Y, n]
-            drive(
-                start, stop, modes, actions, queue, options, numbers, parameters, doubles, singles, integers, flags,
-                lanes, path,
-            )  # fmt: skip
-            if group > 1 and options[OPTION_CONTACT] > 0:
-                for leader in range(start, stop, group):
-                    touch_group(leader, leader + group, modes, parameters, doubles, singles, flags)
-            for n in range(start, stop):
-                if modes[n] == STEP_CAR:
-                    settle(
-                        n, n - start, before[0, n - start], before[1, n - start], options, numbers,
-                        parameters, doubles, singles, integers, flags, tracks, road, obstacles, path, worst,
-                        lap_times, lap_kinds, sector_times,
-                    )  # fmt: skip
-        if resets > 0:
-            for n in range(start, stop):
-                if modes[n] == RESET_CAR:
-                    begin(
-                        n, options, numbers, starts, random_fields, random_bounds, base_parameters, parameters,
-                        tracks, road, obstacles, doubles, singles, integers, flags, queue,
-                        lap_times, lap_kinds, sector_times,
-                    )  # fmt: skip
-        for n in range(start, stop):
-            if modes[n] != SKIP_CAR:
-                sense(
-                    n, modes[n] == RESET_CAR, options, numbers, course_spreads, telemetry_spreads,
-                    parameters, doubles, singles, integers, flags, tracks, road, ribbon, node_of_point, obstacles,
-                    rays, values, ray_readings, course_readings, telemetry_readings,
+                steps += 1 if modes[n] == STEP_CAR else 0
+                resets += 1 if modes[n] == RESET_CAR else 0
+            if steps > 0:
+                for n in range(start, stop):
+                    before[0, n - start], before[1, n - start] = doubles[X, n], doubles[Y, n]
+                drive(
+                    start, stop, modes, actions, queue, options, numbers, parameters, doubles, singles, integers, flags,
+                    lanes, path,
                 )  # fmt: skip
+                if group > 1 and options[OPTION_CONTACT] > 0:
+                    for leader in range(start, stop, group):
+                        touch_group(leader, leader + group, modes, parameters, doubles, singles, flags)
+                for n in range(start, stop):
+                    if modes[n] == STEP_CAR:
+                        settle(
+                            n, n - start, before[0, n - start], before[1, n - start], options, numbers,
+                            parameters, doubles, singles, integers, flags, tracks, road, obstacles, path, worst,
+                            lap_times, lap_kinds, sector_times,
+                        )  # fmt: skip
+            if resets > 0:
+                for n in range(start, stop):
+                    if modes[n] == RESET_CAR:
+                        begin(
+                            n, options, numbers, starts, random_fields, random_bounds, base_parameters, parameters,
+                            tracks, road, obstacles, doubles, singles, integers, flags, queue,
+                            lap_times, lap_kinds, sector_times,
+                        )  # fmt: skip
+            for n in range(start, stop):
+                if modes[n] != SKIP_CAR:
+                    sense(
+                        n, modes[n] == RESET_CAR, options, numbers, course_spreads, telemetry_spreads,
+                        parameters, doubles, singles, integers, flags, tracks, road, ribbon, node_of_point, obstacles,
+                        rays, values, ray_readings, course_readings, telemetry_readings,
+                    )  # fmt: skip
+        add_atomically(progress, DONE, last - first)
+        first = add_atomically(progress, TAKEN, chunk)

@@ -1,15 +1,15 @@
 """The one place that sets up numba and threads: compiler options, kernel cache, how a launch is spread over cores.
 
-Kernels are compiled without numba's own threading: they release the interpreter lock and take a range of cars, and
-plain Python threads call them on parts of the batch. A launch on one thread then costs nothing extra, two Python
-threads may each drive a world at once, and a forked child starts threads of its own. The `workqueue` layer is named
-for any kernel elsewhere that does use numba's threads, because it survives a fork as well.
+Kernels are compiled without numba's own threading: they release the interpreter lock, and plain Python threads call
+them, each of which takes the next few cars until all are done. A launch on one thread then costs nothing extra, two
+Python threads may each drive a world at once, and a forked child starts threads of its own. The `workqueue` layer is
+named for any kernel elsewhere that does use numba's threads, because it survives a fork as well.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import itertools
 import os
 import shutil
 import threading
@@ -20,6 +20,7 @@ from queue import SimpleQueue
 from typing import Any
 
 import numba
+import numpy as np
 
 from paddock.core.errors import InputError
 
@@ -28,7 +29,9 @@ _njit: Any = numba.njit
 _config.THREADING_LAYER = "workqueue"
 
 LEAST_SHARE = 64  # cars for which a second thread is worth waking
-WAKING_CARS = 48  # cars the calling thread gets through while the others wake
+CHUNKS = 16  # that a thread takes, one after the other, in a large launch
+LARGEST_CHUNK = 8  # blocks
+LOOKS = 10_000  # at what is still being done, before other threads of the machine get a turn; some tens of microseconds
 STALE_SECONDS = 7 * 24 * 3600.0
 _FOLDER = Path(__file__).parent
 
@@ -37,18 +40,15 @@ class _Worker:
     """A thread that waits for one call at a time; lighter to wake than an executor's."""
 
     def __init__(self) -> None:
-        self.tasks: SimpleQueue[tuple[SimpleQueue[BaseException | None], Callable[..., Any], tuple[Any, ...]]]
-        self.tasks = SimpleQueue()
+        self.tasks: SimpleQueue[tuple[Callable[..., Any], tuple[Any, ...]]] = SimpleQueue()
         threading.Thread(target=self._serve, name="paddock-world", daemon=True).start()
 
     def _serve(self) -> None:
         while True:
-            done, function, arguments = self.tasks.get()
-            try:
+            function, arguments = self.tasks.get()
+            # What a kernel refuses it refuses before it takes a car, and the calling thread is told the same.
+            with contextlib.suppress(Exception):
                 function(*arguments)
-                done.put(None)
-            except BaseException as error:
-                done.put(error)
 
 
 class _Threads:
@@ -83,24 +83,21 @@ def get_threads() -> int:
 
 
 def launch(function: Callable[..., Any], count: int, multiple: int, *arguments: Any) -> None:
-    """Call `function(first, last, *arguments)` on parts of `count` cars that begin at multiples of `multiple`.
+    """Call `function(progress, chunk, count, *arguments)` on every thread; together they do all `count` cars.
 
-    The calling thread takes a larger part, because the others have to wake first.
+    `chunk`, a multiple of `multiple`, is how many cars a thread takes at a time; see `kernels_shares`. The calling
+    thread takes part and waits for the last chunks awake: they are short, and going to sleep is not.
     """
-    parts = max(1, min(_threads.count, count // LEAST_SHARE))
-    if parts == 1:
-        function(0, count, *arguments)
-        return
-    blocks, head = -(-count // multiple), min(WAKING_CARS, count // 4) / multiple
-    share = (blocks - head) / parts
-    bounds = [0, *(min(round(head + share * part) * multiple, count) for part in range(1, parts + 1))]
-    done: SimpleQueue[BaseException | None] = SimpleQueue()
-    for number, (first, last) in enumerate(itertools.pairwise(bounds[1:])):
-        _threads.worker(number).tasks.put((done, function, (first, last, *arguments)))
-    function(0, bounds[1], *arguments)
-    for error in [done.get() for _ in range(parts - 1)]:
-        if error is not None:
-            raise error
+    from paddock.sim.kernels_shares import all_done
+
+    threads = max(1, min(_threads.count, count // LEAST_SHARE))
+    chunk = multiple * min(max(count // (multiple * threads * CHUNKS), 1), LARGEST_CHUNK)
+    progress = np.zeros(2, np.int64)
+    for number in range(threads - 1):
+        _threads.worker(number).tasks.put((function, (progress, chunk, count, *arguments)))
+    function(progress, chunk, count, *arguments)
+    while threads > 1 and not all_done(progress, count, LOOKS):
+        time.sleep(0.0)
 
 
 def _sources_digest() -> str:
