@@ -183,6 +183,13 @@ def manifest(config: Mapping[str, Any], *, seed: int, command: Sequence[str] = (
         "command": list(command) or sys.argv,
         "pid": os.getpid(),
         "host": socket.gethostname(),
+        **surroundings(),
+    }
+
+
+def surroundings() -> dict[str, Any]:
+    """Code, versions and machine that a run happens in."""
+    return {
         "git": _git(),
         "versions": {"python": platform.python_version(), **_versions()},
         "hardware": {

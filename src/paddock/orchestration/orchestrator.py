@@ -74,6 +74,7 @@ class Orchestrator:
             agent_steps=lambda: self.counters.agent_steps,
         )
         self.diagnostics = Diagnostics(config.debug, context.components)
+        self.ends_after: int | None = None  # agent steps, where somebody wants less than the configuration
         self._make_eval_env = make_eval_env
         judge = config.evaluation.judge
         self._judge: Judge = evaluate if judge is None else instantiate(judge)
@@ -247,6 +248,8 @@ class Orchestrator:
 
     def _has_reached_limit(self) -> bool:
         training = self.config.training
+        if self.ends_after is not None and self.counters.agent_steps >= self.ends_after:
+            return True
         if training.total_steps is not None and self.counters.agent_steps >= training.total_steps:
             return True
         return training.max_seconds is not None and self.seconds >= training.max_seconds
