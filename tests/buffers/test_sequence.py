@@ -115,8 +115,8 @@ def test_a_second_checkpoint_writes_only_what_is_new(make, tmp_path):
     second = store.save({}, {"replay": buffer}, agent_steps=2, info={}, score=None)
     files = list((second / "buffers/replay").glob("rows-*.safetensors"))
     fresh = [file for file in files if file.stat().st_nlink == 1]
-    assert len(files) > 60
-    assert len(fresh) <= 2 * COPIES * (1 + 24 // 15)
+    assert len(files) > 40
+    assert len(fresh) <= 1 + COPIES * (1 + 24 // 15)
     copy = make(capacity=2_000)
     store.load_buffer(store.load(), "replay", copy)
     assert_windows(copy.sample(), naive)

@@ -6,7 +6,7 @@ import os
 import shutil
 import weakref
 from collections.abc import Mapping
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -53,7 +53,7 @@ class DiskBuffer(SequenceBuffer):
         """Take a sealed segment of a checkpoint as its own, without reading it."""
         self._storage.adopt(folder, name)
 
-    def load_segment(self, tree: Any) -> None:
+    def _load_rows(self, tree: Any) -> None:
         """The newest rows, which are in memory."""
         numbers = tree["start"] + np.arange(len(tree["rows"]["reward"]))
         self._storage.fill(np.full(len(numbers), tree["copy"]), numbers, tree["rows"])
@@ -65,11 +65,8 @@ class DiskBuffer(SequenceBuffer):
     def _make_storage(self, fields: Mapping[str, tuple[tuple[int, ...], str]]) -> DiskStorage:
         return DiskStorage(fields, self.rows, self.segment_rows, self.num_envs, Path(self.config.folder))
 
-    def _segment(self, copy: int, number: int) -> Segment:
-        is_sealed = bool((number + 1) * self.segment_rows <= self.totals[copy])
-        read = partial(self._read_segment, copy, number)
-        name = segment_name(copy, number, is_sealed)
-        return Segment(name, is_sealed, read, self._storage.folder if is_sealed else None)
+    def _sealed_segment(self, copy: int, number: int) -> Segment:
+        return replace(super()._sealed_segment(copy, number), folder=self._storage.folder)
 
 
 class DiskStorage:
@@ -128,7 +125,7 @@ class DiskStorage:
         self._sealed.clear()
 
     def _seal(self, copy: int, number: int) -> None:
-        name = segment_name(copy, number, is_sealed=True)
+        name = segment_name(copy, number)
         start = number * self.segment_rows
         rows = {field: array[copy] for field, array in self._open.arrays.items()}
         save_tree(self.folder, name, {"copy": copy, "start": start, "rows": rows})
@@ -143,7 +140,7 @@ class DiskStorage:
         """Drop a segment that has left the buffer; a checkpoint's link to its files keeps them there."""
         if self._sealed.pop((copy, number), None) is not None:
             for suffix in (".json", ".safetensors"):
-                (self.folder / f"{segment_name(copy, number, is_sealed=True)}{suffix}").unlink(missing_ok=True)
+                (self.folder / f"{segment_name(copy, number)}{suffix}").unlink(missing_ok=True)
 
 
 def _folder_of_this_process(home: Path) -> Path:

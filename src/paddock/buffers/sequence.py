@@ -33,7 +33,7 @@ class SequenceConfig(TargetSchema):
     length: int = Field(ge=1)
     crosses_episodes: bool = True
     extras: dict[str, list[int]] = Field(default_factory=dict)
-    segment_steps: int = Field(default=65_536, ge=1)
+    segment_steps: int = Field(default=32_768, ge=1)
 
 
 class SequenceBuffer:
@@ -164,15 +164,21 @@ class SequenceBuffer:
             self._extras.arrays[name][:] = array
 
     def segments(self) -> list[Segment]:
-        return [
-            self._segment(int(copy), number)
-            for copy in np.flatnonzero(self.totals)
-            for number in range(
-                self.oldest[copy] // self.segment_rows, (self.totals[copy] - 1) // self.segment_rows + 1
-            )
+        """Each copy's sealed runs of rows, and one segment with what is newer, of all copies."""
+        complete = self.totals // self.segment_rows
+        sealed = [
+            self._sealed_segment(copy, number)
+            for copy in range(self.num_envs)
+            for number in range(self.oldest[copy] // self.segment_rows, complete[copy])
         ]
+        newest = [(copy, int(complete[copy])) for copy in np.flatnonzero(self.totals % self.segment_rows).tolist()]
+        return [*sealed, Segment("rows-open", False, lambda: [self._read_segment(*which) for which in newest])]
 
     def load_segment(self, tree: Any) -> None:
+        for one in tree if isinstance(tree, list) else [tree]:
+            self._load_rows(one)
+
+    def _load_rows(self, tree: Any) -> None:
         copy, start, rows = tree["copy"], tree["start"], tree["rows"]
         keep = max(int(self.oldest[copy]) - start, 0)
         numbers = np.arange(start + keep, start + len(rows["reward"]))
@@ -188,9 +194,8 @@ class SequenceBuffer:
     def _make_storage(self, fields: Mapping[str, tuple[tuple[int, ...], str]]) -> Any:
         return RingStorage(fields, self.rows, self.num_envs)
 
-    def _segment(self, copy: int, number: int) -> Segment:
-        is_sealed = bool((number + 1) * self.segment_rows <= self.totals[copy])
-        return Segment(segment_name(copy, number, is_sealed), is_sealed, partial(self._read_segment, copy, number))
+    def _sealed_segment(self, copy: int, number: int) -> Segment:
+        return Segment(segment_name(copy, number), True, partial(self._read_segment, copy, number))
 
     def _read_segment(self, copy: int, number: int) -> dict[str, Any]:
         start = max(number * self.segment_rows, int(self.oldest[copy]))
@@ -248,9 +253,9 @@ class SequenceBuffer:
         return int((self.totals - self.oldest).max())
 
 
-def segment_name(copy: int, number: int, is_sealed: bool) -> str:
-    """An open segment has a name of its own, lest it be taken for the sealed one that it becomes."""
-    return f"rows-{copy:05d}-{number:09d}" + ("" if is_sealed else "-open")
+def segment_name(copy: int, number: int) -> str:
+    """The name of a sealed segment of a copy."""
+    return f"rows-{copy:05d}-{number:09d}"
 
 
 def _tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, Tensor]:

@@ -24,7 +24,7 @@ class UniformConfig(TargetSchema):
     batch_size: int = Field(ge=1)
     n_step: int = Field(default=1, ge=1)
     discount: float | None = Field(default=None, gt=0, le=1)
-    segment_steps: int = Field(default=65_536, ge=1)
+    segment_steps: int = Field(default=32_768, ge=1)
 
     @model_validator(mode="after")
     def _check(self) -> UniformConfig:
