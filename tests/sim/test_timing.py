@@ -136,6 +136,19 @@ def test_a_cut_makes_the_lap_invalid_and_pays_nothing() -> None:
     assert world.lap_valid[0]
 
 
+@pytest.mark.parametrize(("heading_error", "cut"), [(0.0, True), (0.6, False)])
+def test_a_car_askew_reaches_farther_through_a_gate(heading_error: float, cut: bool) -> None:
+    """A corner above the road is enough, as it is for not being off the track."""
+    track = stadium_track(200.0, radius=40.0, half_width=5.0)
+    world = World(track, "arcade", 1, settings=WorldSettings(gates=48))
+    beyond = 5.0 + 0.5 * ARCADE.width + 0.3
+    world.reset(s=track.length / 48 - 0.2, lateral=beyond, heading_error=heading_error, speed=10.0)
+    world.step([[0.0, 0.0]])
+    assert world.s[0] > track.length / 48
+    assert world.off_track[0] == cut
+    assert world.cut[0] == cut
+
+
 def test_progress_follows_the_road_where_it_passes_over_itself() -> None:
     track = load_track("overpass")
     world = World(track, "arcade", 4, settings=WorldSettings(edge="wall"))

@@ -302,14 +302,16 @@ def settle(
     singles[CURVATURE, n] = curvature_at(road, first, count, index, fraction)
     _, _, tx, ty = frame_at(road, first, count, index, fraction)
     cos, sin = cosine(singles[HEADING, n]), sine(singles[HEADING, n])
-    singles[HEADING_ERROR, n] = direction_angle(F32(cos * tx + sin * ty), F32(sin * tx - cos * ty))
-    along = singles[VX, n] * (cos * tx + sin * ty) + singles[VY, n] * (cos * ty - sin * tx)
+    straight, askew = cos * tx + sin * ty, sin * tx - cos * ty
+    singles[HEADING_ERROR, n] = direction_angle(F32(straight), F32(askew))
+    along = singles[VX, n] * straight - singles[VY, n] * askew
     flags[WRONG_WAY, n] = along < -WRONG_WAY_SPEED
     singles[PROGRESS_GAIN, n] = 0.0 if flags[OFF_TRACK, n] and gain > 0.0 else gain
     next_gate = integers[NEXT_GATE, n] * length / options[OPTION_GATES]
     if doubles[LAP_DISTANCE, n] + gain >= next_gate and gain > 0.0:
+        reach_aside = abs(straight) * half_width + abs(askew) * half_length
         judge(
-            n, gain, numbers[NUMBER_TIME_STEP], options[OPTION_GATES], options[OPTION_SECTORS], half_width,
+            n, gain, numbers[NUMBER_TIME_STEP], options[OPTION_GATES], options[OPTION_SECTORS], reach_aside,
             before_x, before_y, path, lane, options[OPTION_SUBSTEPS], road, track,
             doubles, integers, flags, lap_times, lap_kinds, sector_times,
         )  # fmt: skip

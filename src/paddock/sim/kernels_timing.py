@@ -70,12 +70,13 @@ def crossing(
 
 @part
 def judge(
-    n: int, gain: float, time_step: float, gates: int, sectors: int, half_width: float,
+    n: int, gain: float, time_step: float, gates: int, sectors: int, reach_aside: float,
     x: float, y: float, path: Any, lane: int, substeps: int, road: Any, track: Any,
     doubles: Any, integers: Any, flags: Any, lap_times: Any, lap_kinds: Any, sector_times: Any,
 ) -> None:  # fmt: skip
     """Take account of the gates within the `gain` net metres that car `n` drove in the step that began at (x, y).
 
+    `reach_aside` is how far the car's corners reach from its centre, m across the road as it is turned now.
     `sector_times` [N, 2, sectors] holds this lap's sectors and those of the last counted lap.
     """
     length = track[TRACK_LENGTH]
@@ -90,7 +91,7 @@ def judge(
         gate_s = doubles[LAP_ORIGIN, n] + place
         share, lateral, left, right = crossing(gate_s, guess, x, y, path, lane, substeps, road, track)
         time = doubles[TIME, n] + share * time_step
-        if lateral > left + half_width or -lateral > right + half_width:
+        if lateral > left + reach_aside or -lateral > right + reach_aside:
             flags[LAP_VALID, n] = False
             flags[CUT, n] = True
         per_sector = gates // sectors
