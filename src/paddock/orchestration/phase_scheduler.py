@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -46,6 +46,7 @@ class PhaseConfig(Schema):
     duration_cycles: int | None = Field(default=None, ge=1)
     until: str | None = None
     freeze: list[str] = Field(default_factory=list)
+    reward: dict[str, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
     workflow_hooks: list[HookConfig] = Field(min_length=1)
 
     @field_validator("workflow_hooks", mode="before")
@@ -127,6 +128,11 @@ class PhaseScheduler:
     def is_at_cycle_start(self) -> bool:
         """Whether nothing of the current cycle has been done yet."""
         return not self._has_acted
+
+    @property
+    def is_at_phase_start(self) -> bool:
+        """Whether nothing of the current phase has been done yet."""
+        return self._cycles == 0 and not self._has_acted
 
     def next_action(self) -> Action | None:
         """What to do next, or None when every phase is over. Asking twice gives the same answer."""
