@@ -83,7 +83,7 @@ def test_an_update_moves_what_it_should_and_nothing_else(prepared):
         assert all(torch.equal(before[name][key], after[name][key]) for key in before[name])
     context.components["policy"].requires_grad_(True)
     metrics = workflow.update_controller(context.buffers["replay"].sample(), phase=phase)
-    assert not torch.equal(state("policy")["mean.weight"], before["policy"]["mean.weight"])
+    assert not torch.equal(state("policy")["head.weight"], before["policy"]["head.weight"])
     assert not torch.equal(state("temperature")["log"], before["temperature"]["log"])
     assert {"train/entropy", "train/temperature", "train/value", "train/critic_loss"} <= metrics.keys()
     assert all(parameter.grad is None for parameter in context.components["critics"].parameters())

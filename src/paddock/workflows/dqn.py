@@ -44,6 +44,7 @@ class DQNConfig(TargetSchema):
     huber: float = Field(default=1.0, gt=0)
     quantiles: int = Field(default=8, ge=1)
     target_quantiles: int = Field(default=32, ge=1)
+    anneal_learning_rate: bool = False
     compile: bool = False
 
 
@@ -63,6 +64,7 @@ class DQN(Workflow):
         self.values, self.target_values = parts["action_values"], parts["target_action_values"]
         self.observation_normalizer = parts["observation_normalizer"]
         self.optimizer = context.optimizers["action_values"]
+        self.parameters = list(self.values.parameters())
         self.target = TargetNetwork(self.target_values, self.values, self.config.target_rate)
         kind = self._quantile_gradients if self.values.is_distributional else self._value_gradients
         self.gradients = compile_gradients(kind, enabled=self.config.compile)
@@ -96,6 +98,8 @@ class DQN(Workflow):
             shape = (len(sample["reward"]), self.config.quantiles + self.config.target_quantiles)
             sample["fractions"] = torch.rand(shape, device=self.context.device)
 
+        if self.config.anneal_learning_rate:
+            self.optimizer.set_learning_rate_fraction(1.0 - self.context.progress)
         metrics, error, gradients = self.gradients(sample)
         norm = self.optimizer.apply(metrics["train/loss"], gradients)
         if (self.context.counters.updates + 1) % self.config.target_every == 0:
@@ -112,7 +116,7 @@ class DQN(Workflow):
         value = taken(self.values(sample["observation"]), sample["action"])
         error = target - value
         loss = weighted_mean(huber(error, self.config.huber), sample.get("weight"))
-        return self._found(loss, value, error.detach())
+        return self._found(loss, value), error.detach(), torch.autograd.grad(loss, self.parameters)
 
     def _quantile_gradients(self, sample: Replayed) -> tuple[Metrics, Tensor, tuple[Tensor, ...]]:
         """Eq. 3, arXiv:1806.06923, with the best choice by the mean of evenly spaced quantiles."""
@@ -125,17 +129,13 @@ class DQN(Workflow):
             following = taken(self.target_values(sample["next_observation"], target_fractions), choice)
             target = sample["reward"].unsqueeze(1) + sample["bootstrap"].unsqueeze(1) * following
         value = taken(self.values(sample["observation"], fractions), sample["action"])
-        loss = quantile_huber_loss(value, target, fractions, self.config.huber)
+        losses = quantile_huber_loss(value, target, fractions, self.config.huber)
+        loss = weighted_mean(losses, sample.get("weight"))
         error = target.mean(1) - value.detach().mean(1)
-        return self._found(weighted_mean(loss, sample.get("weight")), value, error)
+        return self._found(loss, value), error, torch.autograd.grad(loss, self.parameters)
 
-    def _found(self, loss: Tensor, value: Tensor, error: Tensor) -> tuple[Metrics, Tensor, tuple[Tensor, ...]]:
-        metrics = {
-            "train/loss": loss.detach(),
-            "train/value": value.detach().mean(),
-            "train/error": error.abs().mean(),
-        }
-        return metrics, error, torch.autograd.grad(loss, list(self.values.parameters()))
+    def _found(self, loss: Tensor, value: Tensor) -> Metrics:
+        return {"train/loss": loss.detach(), "train/value": value.detach().mean()}
 
 
 def taken(values: Tensor, choice: Tensor) -> Tensor:

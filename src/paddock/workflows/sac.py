@@ -46,6 +46,8 @@ class SAC(Workflow):
         self.policy, self.critics, self.target_critics = parts["policy"], parts["critics"], parts["target_critics"]
         self.temperature, self.observation_normalizer = parts["temperature"], parts["observation_normalizer"]
         self.optimizers = context.optimizers
+        self.critic_parameters = list(self.critics.parameters())
+        self.policy_parameters = list(self.policy.parameters())
         self.target = TargetNetwork(self.target_critics, self.critics, self.config.target_rate)
         self.critic_gradients = compile_gradients(self._critic_gradients, enabled=self.config.compile)
         self.policy_gradients = compile_gradients(self._policy_gradients, enabled=self.config.compile)
@@ -83,14 +85,14 @@ class SAC(Workflow):
         values = self.critics(sample["observation"], sample["action"])
         loss = critic_loss(values, target)
         metrics = {"train/critic_loss": loss.detach(), "train/value": values.detach().mean()}
-        return metrics, torch.autograd.grad(loss, list(self.critics.parameters()))
+        return metrics, torch.autograd.grad(loss, self.critic_parameters)
 
     def _policy_gradients(self, observation: dict[str, Tensor], noise: Tensor) -> tuple[Metrics, Gradients]:
         """Eq. 7, arXiv:1812.05905, with the smaller of the critics' values."""
         action, log_prob = self.policy(observation).sample_with_log_prob(noise)
         loss = policy_loss(log_prob, self.critics(observation, action).amin(0), self.temperature())
         metrics = {"train/policy_loss": loss.detach(), "train/entropy": -log_prob.detach().mean()}
-        return metrics, torch.autograd.grad(loss, list(self.policy.parameters()))
+        return metrics, torch.autograd.grad(loss, self.policy_parameters)
 
 
 def soft_target(sample: Replayed, next_value: Tensor, next_log_prob: Tensor, temperature: Tensor) -> Tensor:

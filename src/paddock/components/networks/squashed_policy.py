@@ -36,18 +36,18 @@ class SquashedPolicy(nn.Module):
         super().__init__()
         self.config = config
         self.network = build_network(config.network, spec)
-        self.mean = linear(self.network.outputs, spec.action.size, gain=config.head_gain)
-        self.log_std = linear(self.network.outputs, spec.action.size, gain=config.head_gain)
+        self.size = spec.action.size
+        self.head = linear(self.network.outputs, 2 * self.size, gain=config.head_gain)
         if config.mean_init is not None:
             self._start_from(config.mean_init)
 
     def forward(self, observation: dict[str, Tensor]) -> SquashedGaussian:
-        features = encode(self.network, observation)
-        return SquashedGaussian(self.mean(features), self.log_std(features).clamp(*self.config.log_std_range))
+        mean, log_std = self.head(encode(self.network, observation)).chunk(2, -1)
+        return SquashedGaussian(mean, log_std.clamp(*self.config.log_std_range))
 
     def _start_from(self, action: list[float]) -> None:
         """Begin near this action: an agent that already leans the right way explores there."""
-        if len(action) != self.mean.out_features or any(abs(number) >= 1 for number in action):
-            raise InputError(f"mean_init = {action}; it needs {self.mean.out_features} numbers between -1 and 1.")
+        if len(action) != self.size or any(abs(number) >= 1 for number in action):
+            raise InputError(f"mean_init = {action}; it needs {self.size} numbers between -1 and 1.")
         with torch.no_grad():
-            self.mean.bias.copy_(torch.tensor(action).atanh())
+            self.head.bias[: self.size] = torch.tensor(action).atanh()

@@ -29,9 +29,10 @@ class StackedLinear(nn.Module):
 
     def forward(self, inputs: Tensor, chosen: Tensor | None = None) -> Tensor:
         """With `chosen` [K] only those copies are asked, for inputs [K, B, inputs]."""
-        if chosen is None:
-            return torch.baddbmm(self.bias, inputs, self.weight)
-        return torch.baddbmm(self.bias[chosen], inputs, self.weight[chosen])
+        weight, bias = (self.weight, self.bias) if chosen is None else (self.weight[chosen], self.bias[chosen])
+        if weight.shape[-1] == 1:  # Matrix kernels are several times slower for a single column than this.
+            return (inputs * weight.transpose(1, 2)).sum(-1, keepdim=True) + bias
+        return torch.bmm(inputs, weight) + bias
 
 
 class StackedNorm(nn.Module):
