@@ -21,6 +21,8 @@ VERBS = {
     "show": ("paddock.cli.show", "Everything about one run."),
     "compare": ("paddock.cli.compare", "Runs side by side, with intervals and a report."),
     "export": ("paddock.cli.export", "Runs as csv, json, latex, markdown or parquet."),
+    "sweep": ("paddock.cli.sweep", "Every combination of some options, over seeds."),
+    "tune": ("paddock.cli.tune", "Search for good options with Optuna."),
     "verify": ("paddock.cli.verify", "Run a run again and say whether it comes out the same."),
     "cleanup": ("paddock.cli.cleanup", "Give room back; configurations and metrics stay."),
     "tag": ("paddock.cli.tag", "Tag runs, and pin those that cleanup must not touch."),

@@ -1,0 +1,60 @@
+"""`paddock tune`: search for good options."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from paddock.cli.run_options import JsonOption
+from paddock.cli.sweep import stopping
+
+app = typer.Typer(pretty_exceptions_enable=False)
+
+
+@app.command()
+def tune(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The search, as YAML: see docs/sweeps.md.")],
+    html: Annotated[Path | None, typer.Option(help="Where to write the report; reports/NAME.html by default.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Search with Optuna, or go on with a search; hopeless trials are given up early."""
+    from paddock.experiments.display import duration, number
+    from paddock.experiments.executor import LocalExecutor
+    from paddock.experiments.live_table import LiveTable
+    from paddock.experiments.trials import Campaign, examined, read_campaign
+    from paddock.experiments.tune import Attempt, TuneConfig, open_study, run_search
+    from paddock.experiments.tune_report import search_values, write_tune_report
+
+    given = read_campaign(file, TuneConfig)
+    config = examined(given, given.parameters)
+    campaign = Campaign(config)
+
+    def row(one: Attempt) -> list[str]:
+        record = one.record
+        work = [number(record.agent_steps), duration(record.seconds)] if record else ["", ""]
+        return [str(one.number), one.trial.label, one.status, *work, number(one.value)]
+
+    columns = [">trial", "options", "status", ">steps", ">time", f">{config.metric}"]
+    with campaign.held(), LiveTable(columns, status=2, quiet=as_json) as table, stopping() as is_asked_to_stop:
+        study = open_study(config, campaign)
+        found = run_search(
+            config,
+            campaign,
+            LocalExecutor(config.parallel_jobs),
+            study,
+            watch=lambda attempts: table.show([row(one) for one in attempts]),
+            is_asked_to_stop=is_asked_to_stop,
+        )
+        page = write_tune_report(html or Path("reports") / f"{config.name}.html", config, study, found)
+        values = search_values(config, study, found)
+    if as_json:
+        print(json.dumps({**values, "report": str(page)}, indent=2))
+        return
+    if values["best"] is not None:
+        best = values["trials"][values["best"]]
+        print(f"best: trial {best['number']}, {config.metric} {number(best['value'])}, run {best['run']}")
+        print("      " + " ".join(f"{name}={value}" for name, value in best["values"].items()))
+    print(f"report: {page}")
