@@ -100,6 +100,7 @@ def inputs_at(track, index, *, lateral=0.0, turned=0.0, group_size=1, travelled=
         half_width=zeros + 5,
         collided=flags,
         off_track=flags,
+        wheels_off=np.zeros(count, np.int32),
         crashed=flags,
         lap_completed=flags,
         action=np.zeros((count, 2), np.float32),

@@ -31,6 +31,7 @@ def make_inputs(count=5, seed=0, **changes):
         half_width=np.full(count, 5.0, np.float32),
         collided=random.random(count) < 0.3,
         off_track=random.random(count) < 0.3,
+        wheels_off=random.integers(0, 5, count).astype(np.int32),
         crashed=np.zeros(count, np.bool_),
         lap_completed=random.random(count) < 0.2,
         action=random.uniform(-1, 1, (count, 2)).astype(np.float32),
@@ -67,6 +68,7 @@ def test_terms_against_naive_versions():
         assert rewards.speed(inputs)[car] == pytest.approx(gain * pace if gain > 0 else gain, rel=1e-5)
         assert rewards.collision(inputs)[car] == (-1.0 if inputs.collided[car] else 0.0)
         assert rewards.off_track(inputs)[car] == pytest.approx(-0.05 if inputs.off_track[car] else 0.0)
+        assert rewards.wheels_off(inputs)[car] == pytest.approx(-0.05 * inputs.wheels_off[car] / 4)
         steer, throttle = (inputs.action[car] - inputs.previous_action[car]).tolist()
         assert rewards.smoothness(inputs)[car] == pytest.approx(-(steer**2) - 0.5 * throttle**2, rel=1e-5)
 

@@ -220,6 +220,7 @@ class RacingVectorEnv(VectorEnv):
             half_width=np.where(world.lateral > 0, world.left_width, world.right_width),
             collided=world.collided,
             off_track=world.off_track,
+            wheels_off=world.wheels_off,
             crashed=world.crashed,
             lap_completed=world.lap_completed,
             action=self._command,

@@ -63,6 +63,7 @@ class RewardConfig(Schema):
     speed: SpeedTerm = SpeedTerm()
     collision: Weighted = Weighted()
     off_track: Weighted = Weighted()
+    wheels_off: Weighted = Weighted()
     smoothness: Weighted = Weighted()
     failure: Weighted = Weighted()
     time_pressure: Weighted = Weighted()

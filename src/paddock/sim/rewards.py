@@ -34,6 +34,7 @@ class RewardInputs:
     half_width: Values  # m, road edge from the centreline on the car's side
     collided: Flags
     off_track: Flags
+    wheels_off: NDArray[np.int32]  # corners of the car beyond the road's edge, 0 to 4
     crashed: Flags  # for good: the car will not move again in this episode
     lap_completed: Flags  # a counted lap ended in this step
     action: Values  # [N, 2] steer and throttle of this step
@@ -82,6 +83,11 @@ def off_track(inputs: RewardInputs) -> Values:
     return inputs.off_track * np.float32(-inputs.step_time)
 
 
+def wheels_off(inputs: RewardInputs) -> Values:
+    """Minus the share of the car's corners beyond the edge, for every second: keeps some road in hand."""
+    return (inputs.wheels_off * np.float32(-0.25 * inputs.step_time)).astype(np.float32)
+
+
 def smoothness(inputs: RewardInputs) -> Values:
     """Minus the square of the change of steering, and half the square of the change of throttle."""
     change = inputs.action - inputs.previous_action
@@ -124,6 +130,7 @@ TERMS: Mapping[str, Callable[..., Values]] = {
     "speed": speed,
     "collision": collision,
     "off_track": off_track,
+    "wheels_off": wheels_off,
     "smoothness": smoothness,
     "failure": failure,
     "time_pressure": time_pressure,
