@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -63,3 +64,35 @@ def experiment(tmp_path):
         return build(config, run, Console(quiet=True))
 
     return make
+
+
+@pytest.fixture
+def browser():
+    """A real headless Chromium with one page: see tests/browser.py."""
+    from browser import Browser
+
+    opened = Browser()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="session")
+def real_runs(tmp_path_factory) -> Path:
+    """A runs folder with two recipes of two seeds each, made once by the command line; not to be changed."""
+    folder = tmp_path_factory.getbasetemp().parent / "real_runs"
+    folder.mkdir(exist_ok=True)
+    options = [
+        "training.total_steps=1536", "evaluation.episodes=3", "logging.every_steps=256", "logging.tensorboard=false",
+        "checkpoint.every_steps=512", "checkpoint.keep_last=4",
+        "training.phases=[{name: train, buffer: rollout, workflow_hooks: [{collect: {steps: 512}}, update_controller,"
+        " {evaluate: {every_steps: 512}}]}]",
+    ]  # fmt: skip
+    recipes = {"fast": [], "slow": ["optimizers.main.learning_rate=1e-5", "workflow.clip=0.1"]}
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # The other workers wait for the first one.
+        if not (folder / "made").exists():
+            for name, more in recipes.items():
+                command = ["train", "ppo_cartpole", "--name", name, "--seed", "1,2", *options, *more]
+                subprocess.run([sys.executable, "-m", "paddock", *command], cwd=folder, check=True, capture_output=True)
+            (folder / "made").touch()
+    return folder / "runs"

@@ -1,44 +1,10 @@
-"""Runs for the tests of the store: real ones made once, and folders that look like runs made in no time."""
+"""Folders that look like runs, made in no time; real ones are in the fixture `real_runs`."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from paddock.experiments.run import RunFolder
-
-TINY = [
-    "training.total_steps=1536",
-    "evaluation.episodes=3",
-    "logging.every_steps=256",
-    "logging.tensorboard=false",
-    "training.phases=[{name: train, buffer: rollout, workflow_hooks: [{collect: {steps: 512}}, update_controller,"
-    " {evaluate: {every_steps: 512}}]}]",
-]
-
-
-@pytest.fixture(scope="session")
-def real_runs(tmp_path_factory) -> Path:
-    """A runs folder with two recipes of two seeds each, trained by the command line."""
-    folder = tmp_path_factory.mktemp("real")
-    for name, options in {"fast": [], "slow": ["optimizers.main.learning_rate=1e-5", "workflow.clip=0.1"]}.items():
-        command = [
-            sys.executable,
-            "-m",
-            "paddock",
-            "train",
-            "ppo_cartpole",
-            "--name",
-            name,
-            "--seed",
-            "1,2",
-            *TINY,
-            *options,
-        ]
-        subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=240)
-    return folder / "runs"
 
 
 @pytest.fixture
@@ -61,7 +27,8 @@ def make_run():
         run.write_manifest(
             id=f"{name}{seed}", status=status, created=f"2026-01-01T00:00:{seed:02d}.000+00:00", seed=seed,
             agent_steps=100 * len(scores), seconds=1.0 * len(scores), config_hash="x",
-            git={"commit": "a" * 40, "dirty": True}, versions={"python": "3.11"}, hardware={"processor": "x", "cores": 2},
+            git={"commit": "a" * 40, "dirty": True}, versions={"python": "3.11"},
+            hardware={"processor": "x", "cores": 2},
         )  # fmt: skip
         lines = [
             {"agent_steps": 100 * k, "seconds": 1.0 * k, "phase": "train", "eval/return": score, "train/loss": 1.0 / k}

@@ -46,14 +46,16 @@ def verify(
     if divergence is not None:
         console.print(
             f"[bold red]diverges at step {divergence.agent_steps:,}[/]: {divergence.quantity} was "
-            f"{divergence.original!r}, is now {divergence.replayed!r}. Identical up to step {verdict.agent_steps:,}."
+            f"{divergence.original!r}, is now {divergence.replayed!r}. Identical up to step {verdict.agent_steps:,}.",
+            soft_wrap=True,
         )
     elif verdict.is_policy_equal is False:
         console.print(f"[bold red]the final policies differ[/], though {reached} are identical.")
     else:
         policy = ", and the final policies bit by bit" if verdict.is_policy_equal else ""
         console.print(
-            f"[bold green]identical to step {verdict.agent_steps:,}[/]: {reached} from {verdict.start}{policy}."
+            f"[bold green]identical to step {verdict.agent_steps:,}[/]: {reached} from {verdict.start}{policy}.",
+            soft_wrap=True,
         )
     for name, then, now in verdict.differences:
         console.print(f"  differs: {name} was {number(then) or 'unknown'}, is now {number(now) or 'unknown'}")

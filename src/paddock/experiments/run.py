@@ -93,7 +93,8 @@ class RunFolder:
         if matches:
             return [cls(runs_dir / name) for name in matches]
         raise InputError(
-            f"there is no run '{given}' in '{runs_dir}'.{did_you_mean(given, names)}"
+            f"there is no run '{given}' in '{runs_dir}'."
+            + did_you_mean(given, [*dict.fromkeys(re.sub(f"{STAMP}$", "", name) for name in names), *names])
             + (f" There are: {', '.join(names[-10:])}." if names else " There are none yet.")
         )
 
