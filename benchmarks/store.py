@@ -1,0 +1,119 @@
+"""What the experiment store costs: listing 2,000 runs, a report of 50 runs with a million points each, logging.
+
+python benchmarks/store.py [list] [report] [logging]
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from paddock.experiments.run import RunFolder
+
+ROUNDS = 5
+
+
+def main() -> None:
+    chosen = sys.argv[1:] or ["list", "report", "logging"]
+    with tempfile.TemporaryDirectory() as folder:
+        for name in chosen:
+            {"list": measure_list, "report": measure_report, "logging": measure_logging}[name](Path(folder) / name)
+
+
+def make_run(runs_dir: Path, number: int) -> RunFolder:
+    """A run's folder with the configuration of a real experiment."""
+    from paddock.config.compose import compose
+
+    values = _configs.setdefault("ppo", compose("ppo_cartpole").values)
+    run = RunFolder.create(runs_dir, f"run{number % 40}", {**values, "seed": number, "name": f"run{number % 40}"})
+    run.write_manifest(
+        id=f"{number:012x}", status="finished", created=f"2026-01-01T00:{number // 60 % 60:02d}:{number % 60:02d}+00:00",
+        seed=number, agent_steps=100_000, seconds=60.0, config_hash="x",
+    )  # fmt: skip
+    return run
+
+
+_configs: dict[str, dict] = {}
+
+
+def seconds_of(*command: str, cwd: Path) -> list[float]:
+    found = []
+    for _ in range(ROUNDS):
+        started = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "paddock", *command], cwd=cwd, check=True, capture_output=True)
+        found.append(time.perf_counter() - started)
+    return found
+
+
+def measure_list(folder: Path) -> None:
+    random = np.random.default_rng(0)
+    for number in range(2_000):
+        run = make_run(folder / "runs", number)
+        rows = [
+            {"agent_steps": k * 1000, "seconds": k, **{f"train/m{m}": float(random.normal()) for m in range(15)},
+             "eval/return": float(random.normal())}
+            for k in range(1, 21)
+        ]  # fmt: skip
+        run.metrics_file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    started = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "paddock", "list", "--reindex"], cwd=folder, check=True, capture_output=True)
+    print(f"reindex of 2,000 runs: {time.perf_counter() - started:.1f} s")
+    bare = seconds_of("--version", cwd=folder)
+    listed = seconds_of("list", "--filter", "eval/return>0", "--sort", "eval/return", cwd=folder)
+    start, whole = statistics.median(bare), statistics.median(listed)
+    print(f"start-up {start:.3f} s; list of 2,000 runs {whole:.3f} s, {whole - start:.3f} s after start-up")
+
+
+def measure_report(folder: Path) -> None:
+    """Each run logs a million points: rows of one training metric, every hundredth with an evaluation."""
+    random = np.random.default_rng(0)
+    steps = np.arange(1, 1_000_001)
+    noise = random.normal(size=len(steps))
+    lines = [
+        f'{{"env_frames": {s}, "agent_steps": {s}, "updates": {s}, "imagined_steps": 0, "seconds": {s / 100:.3f}, '
+        f'"phase": "train", "collect/return": {v:.17g}' + (f', "eval/return": {v:.17g}}}\n' if s % 100 == 0 else "}\n")
+        for s, v in zip(steps.tolist(), noise.tolist(), strict=True)
+    ]
+    text = "".join(lines)
+    for number in range(50):
+        make_run(folder / "runs", number).metrics_file.write_text(text)
+    found = seconds_of("compare", "run*", cwd=folder)
+    size = (folder / "reports" / "comparison.html").stat().st_size
+    print(f"report of 50 runs x 1M points ({50 * len(text) / 1e9:.1f} GB of logs): {statistics.median(found):.1f} s "
+          f"(of {ROUNDS}: {min(found):.1f} to {max(found):.1f}), page {size / 1e6:.1f} MB")  # fmt: skip
+
+
+def measure_logging(folder: Path) -> None:
+    """Seconds of the training loop that a logged point with 20 metrics takes, alerts included."""
+    from paddock.orchestration.alerts import AlertConfig, Alerts
+    from paddock.orchestration.control import Control
+    from paddock.orchestration.loggers import JsonLines, Row
+
+    run = make_run(folder, 0)
+    writer = JsonLines(run.metrics_file)
+    rules = {"nan_loss": AlertConfig(when="not finite"), "memory": AlertConfig(when="system/memory_percent > 95")}
+    alerts = Alerts(rules, "eval/return", run, Control())
+    metrics = {f"train/metric_{k}": k / 7 for k in range(20)}
+    counters = {"env_frames": 1, "agent_steps": 1, "updates": 1, "imagined_steps": 0}
+    found = []
+    for _ in range(ROUNDS):
+        started = time.perf_counter()
+        for _ in range(2_000):
+            writer.log(Row(counters, "train", 1.0, metrics))
+            alerts.check(metrics, metrics, 1)
+        found.append((time.perf_counter() - started) / 2_000)
+    cost = statistics.median(found)
+    print(
+        f"a logged point of 20 metrics: {1e6 * cost:.0f} µs; at 100 points/s {100 * 100 * cost:.2f} % of training time"
+    )
+
+
+if __name__ == "__main__":
+    main()
