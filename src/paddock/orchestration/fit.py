@@ -42,7 +42,12 @@ def _experiments_of(target: str) -> list[str]:
 
 
 def _workflow_target(file: Path) -> str | None:
-    return (yaml.safe_load(file.read_text()).get("workflow") or {}).get("_target_")
+    """The algorithm that a workflow's file names, or the file that it builds upon."""
+    content = yaml.safe_load(file.read_text())
+    if target := (content.get("workflow") or {}).get("_target_"):
+        return target
+    bases = [entry for entry in content.get("defaults", []) if entry != "_self_"]
+    return _workflow_target(file.with_name(f"{bases[0]}.yaml")) if bases else None
 
 
 def _chosen_workflow(file: Path) -> str | None:

@@ -32,7 +32,7 @@ class StackedLinear(nn.Module):
         weight, bias = (self.weight, self.bias) if chosen is None else (self.weight[chosen], self.bias[chosen])
         if weight.shape[-1] == 1:  # Matrix kernels are several times slower for a single column than this.
             return (inputs * weight.transpose(1, 2)).sum(-1, keepdim=True) + bias
-        return torch.bmm(inputs, weight) + bias
+        return torch.bmm(inputs, weight).add_(bias)  # In place: memory for large results is slow to come by.
 
 
 class StackedNorm(nn.Module):
@@ -59,7 +59,7 @@ class StackedMLP(nn.Module):
         self.hidden = nn.ModuleList(StackedLinear(copies, *pair, gain=gain) for pair in pairwise(sizes))
         self.norms = nn.ModuleList(StackedNorm(copies, size) for size in config.hidden if config.layer_norm)
         self.head = StackedLinear(copies, sizes[-1], outputs, gain=head_gain)
-        self.activation = ACTIVATIONS[config.activation]()
+        self.activation = nn.ReLU(inplace=True) if config.activation == "relu" else ACTIVATIONS[config.activation]()
 
     def forward(self, inputs: Tensor, chosen: Tensor | None = None) -> Tensor:
         """With `chosen` [K] only those copies answer: [K, B, outputs]."""
