@@ -41,7 +41,7 @@ class LazyGroup(TyperGroup):
             return None
         module, summary = VERBS[name]
         command = typer.main.get_command(importlib.import_module(module).app)
-        command.short_help = summary
+        command.name, command.short_help = name, summary
         return command
 
 
