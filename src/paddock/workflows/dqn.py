@@ -16,12 +16,12 @@ from torch.nn import functional
 from paddock.components.compilation import compile_gradients
 from paddock.components.return_computers.bootstrap import importance_weights
 from paddock.components.targets import TargetNetwork
-from paddock.config.schema import Schema, TargetSchema
+from paddock.config.schema import Schema
 from paddock.rollout.result import CollectResult
 from paddock.rollout.value_actor import GreedyActor
-from paddock.workflows.base import Metrics, Phase, Workflow
+from paddock.workflows.base import Metrics, Phase
 from paddock.workflows.context import WorkflowContext
-from paddock.workflows.replay import Replayed, learn_normalizer, replayed
+from paddock.workflows.replay import ReplayConfig, Replayed, ReplayWorkflow
 
 
 class EpsilonConfig(Schema):
@@ -32,12 +32,10 @@ class EpsilonConfig(Schema):
     steps: int = Field(ge=1)
 
 
-class DQNConfig(TargetSchema):
+class DQNConfig(ReplayConfig):
     """Options of DQN."""
 
-    discount: float = Field(gt=0, le=1)
     double: bool = True
-    target_rate: float = Field(gt=0, le=1)
     target_every: int = Field(ge=1)
     epsilon: EpsilonConfig
     importance_exponent: tuple[float, float] = (0.4, 1.0)
@@ -45,10 +43,9 @@ class DQNConfig(TargetSchema):
     quantiles: int = Field(default=8, ge=1)
     target_quantiles: int = Field(default=32, ge=1)
     anneal_learning_rate: bool = False
-    compile: bool = False
 
 
-class DQN(Workflow):
+class DQN(ReplayWorkflow):
     """Needs components `action_values`, `target_action_values`, `observation_normalizer` and optimizer `action_values`.
     With a prioritized buffer it gives the errors back."""
 
@@ -62,7 +59,6 @@ class DQN(Workflow):
         super().initialize(context)
         parts = context.components
         self.values, self.target_values = parts["action_values"], parts["target_action_values"]
-        self.observation_normalizer = parts["observation_normalizer"]
         self.optimizer = context.optimizers["action_values"]
         self.parameters = list(self.values.parameters())
         self.target = TargetNetwork(self.target_values, self.values, self.config.target_rate)
@@ -74,7 +70,6 @@ class DQN(Workflow):
         if isinstance(actor, GreedyActor):
             actor.epsilon.fill_(epsilon)
         result = super().collect_step(step, phase=phase)
-        learn_normalizer(self.context, self.observation_normalizer)
         result.metrics["collect/epsilon"] = epsilon
         return result
 
@@ -87,7 +82,7 @@ class DQN(Workflow):
 
     def update_controller(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
         """One gradient step; the target follows every `target_every` updates."""
-        sample = replayed(batch, self.context, self.observation_normalizer, self.config.discount)
+        sample = self.replayed(batch)
         buffer = self.context.buffers[phase.buffer or ""]
         if "probability" in batch:
             start, end = self.config.importance_exponent

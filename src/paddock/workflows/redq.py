@@ -13,25 +13,20 @@ from torch import Tensor
 
 from paddock.components.compilation import compile_gradients
 from paddock.components.targets import TargetNetwork
-from paddock.config.schema import TargetSchema
 from paddock.core.errors import InputError
-from paddock.rollout.result import CollectResult
-from paddock.workflows.base import Metrics, Phase, Workflow
+from paddock.workflows.base import Metrics, Phase
 from paddock.workflows.context import WorkflowContext
-from paddock.workflows.replay import Replayed, learn_normalizer, replayed
+from paddock.workflows.replay import ReplayConfig, Replayed, ReplayWorkflow
 from paddock.workflows.sac import adjust_temperature, critic_loss, policy_loss, soft_target
 
 
-class REDQConfig(TargetSchema):
+class REDQConfig(ReplayConfig):
     """Options of REDQ."""
 
-    discount: float = Field(gt=0, le=1)
-    target_rate: float = Field(gt=0, le=1)
     subset: int = Field(ge=1)
-    compile: bool = False
 
 
-class REDQ(Workflow):
+class REDQ(ReplayWorkflow):
     """Needs what SAC needs, with an ensemble of critics. Phases name its two updates, each with a ratio of its own:
     `update_critics` (20 per step in the paper) and `update_policy` (1 per step)."""
 
@@ -45,8 +40,7 @@ class REDQ(Workflow):
         super().initialize(context)
         parts = context.components
         self.policy, self.critics, self.target_critics = parts["policy"], parts["critics"], parts["target_critics"]
-        self.temperature, self.observation_normalizer = parts["temperature"], parts["observation_normalizer"]
-        self.optimizers = context.optimizers
+        self.temperature, self.optimizers = parts["temperature"], context.optimizers
         self.copies = self.critics.config.copies
         if self.config.subset > self.copies:
             raise InputError(
@@ -59,14 +53,9 @@ class REDQ(Workflow):
         self.critic_gradients = compile_gradients(self._critic_gradients, enabled=self.config.compile)
         self.policy_gradients = compile_gradients(self._policy_gradients, enabled=self.config.compile)
 
-    def collect_step(self, step: int, *, phase: Phase) -> CollectResult:
-        result = super().collect_step(step, phase=phase)
-        learn_normalizer(self.context, self.observation_normalizer)
-        return result
-
     def update_critics(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
         """One step of all critics towards one target, and of their targets."""
-        sample = replayed(batch, self.context, self.observation_normalizer, self.config.discount)
+        sample = self.replayed(batch)
         noise = torch.randn(sample["action"].shape, device=self.context.device)
         chosen = torch.randperm(self.copies, device=self.context.device)[: self.config.subset]
         metrics, gradients = self.critic_gradients(sample, noise, chosen)
@@ -76,7 +65,7 @@ class REDQ(Workflow):
 
     def update_policy(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
         """One step of the policy and of the temperature."""
-        sample = replayed(batch, self.context, self.observation_normalizer, self.config.discount)
+        sample = self.replayed(batch)
         noise = torch.randn(sample["action"].shape, device=self.context.device)
         metrics, gradients = self.policy_gradients(sample["observation"], noise)
         norm = self.optimizers["policy"].apply(metrics["train/policy_loss"], gradients)

@@ -1,41 +1,62 @@
-"""What the off-policy algorithms share: how a replayed batch looks to them."""
+"""What the off-policy algorithms share: how a replayed batch looks to them, and what they learn while collecting."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from paddock.components.return_computers.bootstrap import bootstrap_weight
+from paddock.config.schema import TargetSchema
+from paddock.rollout.result import CollectResult
+from paddock.workflows.base import Phase, Workflow
 from paddock.workflows.context import WorkflowContext
 
 Replayed = dict[str, Any]
 
 
-def replayed(batch: dict[str, Any], context: WorkflowContext, normalizer: nn.Module, discount: float) -> Replayed:
-    """A buffer's batch on the device, with observations as the networks see them.
+class ReplayConfig(TargetSchema):
+    """What every algorithm that learns from replay has to know."""
 
-    `observation` and `next_observation` are parts [N, ...]; `action` [N, ...], `reward` [N] and `bootstrap` [N], the
-    weight of what follows.
-    """
-
-    def seen(observation: dict[str, Tensor]) -> dict[str, Tensor]:
-        return normalizer({name: part.to(context.device) for name, part in observation.items()})
-
-    return {
-        "observation": seen(batch["observation"]),
-        "next_observation": seen(batch["next_observation"]),
-        "action": batch["action"].to(context.device),
-        "reward": batch["reward"].to(context.device),
-        "bootstrap": bootstrap_weight(batch, discount).to(context.device),
-    }
+    discount: float = Field(gt=0, le=1)
+    target_rate: float = Field(gt=0, le=1)
+    compile: bool = False
 
 
-def learn_normalizer(context: WorkflowContext, normalizer: Any) -> None:
-    """Let the normaliser see the newest observations, once per collection."""
-    newest = context.collector.observation
-    normalizer.update({name: torch.from_numpy(part) for name, part in newest.items()})
+class ReplayWorkflow(Workflow):
+    """Needs component `observation_normalizer`, which learns from each newest observation once."""
+
+    config: ReplayConfig
+
+    def initialize(self, context: WorkflowContext) -> None:
+        super().initialize(context)
+        self.observation_normalizer = context.components["observation_normalizer"]
+
+    def collect_step(self, step: int, *, phase: Phase) -> CollectResult:
+        result = super().collect_step(step, phase=phase)
+        newest = self.context.collector.observation
+        self.observation_normalizer.update({name: torch.from_numpy(part) for name, part in newest.items()})
+        return result
+
+    def replayed(self, batch: dict[str, Any]) -> Replayed:
+        """A buffer's batch on the device, with observations as the networks see them.
+
+        `observation` and `next_observation` are parts [N, ...]; `action` [N, ...], `reward` [N] and `bootstrap` [N],
+        the weight of what follows.
+        """
+        device = self.context.device
+        return {
+            "observation": self._seen(batch["observation"]),
+            "next_observation": self._seen(batch["next_observation"]),
+            "action": batch["action"].to(device),
+            "reward": batch["reward"].to(device),
+            "bootstrap": bootstrap_weight(batch, self.config.discount).to(device),
+        }
+
+    def _seen(self, observation: dict[str, Tensor]) -> dict[str, Tensor]:
+        return self.observation_normalizer({name: part.to(self.context.device) for name, part in observation.items()})
 
 
 def is_frozen(component: nn.Module) -> bool:

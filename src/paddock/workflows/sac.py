@@ -8,29 +8,22 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from paddock.components.compilation import compile_gradients
 from paddock.components.targets import TargetNetwork
-from paddock.config.schema import TargetSchema
-from paddock.rollout.result import CollectResult
-from paddock.workflows.base import Metrics, Phase, Workflow
+from paddock.workflows.base import Metrics, Phase
 from paddock.workflows.context import WorkflowContext
-from paddock.workflows.replay import Replayed, is_frozen, learn_normalizer, replayed
+from paddock.workflows.replay import ReplayConfig, Replayed, ReplayWorkflow, is_frozen
 
 Gradients = tuple[Tensor, ...]
 
 
-class SACConfig(TargetSchema):
+class SACConfig(ReplayConfig):
     """Options of SAC."""
 
-    discount: float = Field(gt=0, le=1)
-    target_rate: float = Field(gt=0, le=1)
-    compile: bool = False
 
-
-class SAC(Workflow):
+class SAC(ReplayWorkflow):
     """Needs components `policy`, `critics`, `target_critics`, `temperature`, `observation_normalizer` and optimizers
     `policy`, `critics`, `temperature`."""
 
@@ -44,22 +37,16 @@ class SAC(Workflow):
         super().initialize(context)
         parts = context.components
         self.policy, self.critics, self.target_critics = parts["policy"], parts["critics"], parts["target_critics"]
-        self.temperature, self.observation_normalizer = parts["temperature"], parts["observation_normalizer"]
-        self.optimizers = context.optimizers
+        self.temperature, self.optimizers = parts["temperature"], context.optimizers
         self.critic_parameters = list(self.critics.parameters())
         self.policy_parameters = list(self.policy.parameters())
         self.target = TargetNetwork(self.target_critics, self.critics, self.config.target_rate)
         self.critic_gradients = compile_gradients(self._critic_gradients, enabled=self.config.compile)
         self.policy_gradients = compile_gradients(self._policy_gradients, enabled=self.config.compile)
 
-    def collect_step(self, step: int, *, phase: Phase) -> CollectResult:
-        result = super().collect_step(step, phase=phase)
-        learn_normalizer(self.context, self.observation_normalizer)
-        return result
-
     def update_controller(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
         """One step of the critics, of their targets, of the policy and of the temperature, in this order."""
-        sample = replayed(batch, self.context, self.observation_normalizer, self.config.discount)
+        sample = self.replayed(batch)
         # Noise is drawn out here, so that a compiled update draws the same numbers as a plain one.
         next_noise, noise = torch.randn(2, *sample["action"].shape, device=self.context.device)
         metrics: Metrics = {"train/temperature": self.temperature()}
