@@ -568,3 +568,13 @@ def test_pictures_of_one_and_of_several(camera):
     single = gymnasium.make(ID, render_mode="rgb_array", track="oval", picture=picture)
     single.reset(seed=0)
     assert single.render().shape == (240, 320, 3)
+
+
+def test_procedural_tracks_may_differ_in_width_and_size():
+    options = {"procedural": 6, "procedural_width": [7.0, 16.0], "procedural_radius": [120.0, 400.0]}
+    tracks = RacingVectorEnv(6, **options).world.tracks
+    widths = [float((track.left_width + track.right_width)[0]) for track in tracks]
+    assert 7.0 <= min(widths) < 9.5 < 13.0 < max(widths) <= 16.0
+    assert max(track.length for track in tracks) > 2 * min(track.length for track in tracks)
+    again = RacingVectorEnv(6, **options).world.tracks
+    assert [track.name for track in again] == [track.name for track in tracks]

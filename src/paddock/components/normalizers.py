@@ -16,6 +16,7 @@ class NormalizerConfig(TargetSchema):
 
     enabled: bool = True
     clip: float = Field(default=10.0, gt=0)
+    least_deviation: float = Field(default=1e-4, gt=0)
 
 
 class ObservationNormalizer(nn.Module):
@@ -25,7 +26,9 @@ class ObservationNormalizer(nn.Module):
         super().__init__()
         self.config = config
         floats = {name: part for name, part in spec.observation.items() if part.dtype.startswith("float")}
-        self.statistics = nn.ModuleDict({name: RunningMoments(part.shape) for name, part in floats.items()})
+        self.statistics = nn.ModuleDict(
+            {name: RunningMoments(part.shape, config.least_deviation) for name, part in floats.items()}
+        )
 
     def forward(self, observation: dict[str, Tensor]) -> dict[str, Tensor]:
         if not self.config.enabled:
@@ -51,7 +54,7 @@ class RewardNormalizer(nn.Module):
     def __init__(self, config: NormalizerConfig, spec: Spec) -> None:
         super().__init__()
         self.config = config
-        self.statistics = RunningMoments(())
+        self.statistics = RunningMoments((), config.least_deviation)
         self.running_return: np.ndarray | None = None
 
     def forward(self, reward: Tensor) -> Tensor:
@@ -89,9 +92,10 @@ class RunningMoments(nn.Module):
     offset: Tensor
     inverse_deviation: Tensor
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
+    def __init__(self, shape: tuple[int, ...], least_deviation: float = 1e-4) -> None:
         super().__init__()
         self.shape = shape
+        self.least_variance = least_deviation**2
         self.register_buffer("mean", torch.zeros(shape, dtype=torch.float64))
         self.register_buffer("variance", torch.ones(shape, dtype=torch.float64))
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
@@ -120,4 +124,4 @@ class RunningMoments(nn.Module):
         self.variance.copy_(squares / total)
         self.count.copy_(total)
         self.offset.copy_(self.mean)
-        self.inverse_deviation.copy_((self.variance + 1e-8).rsqrt())
+        self.inverse_deviation.copy_((self.variance + self.least_variance).rsqrt())

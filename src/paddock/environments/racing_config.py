@@ -16,6 +16,7 @@ from paddock.sim.layout import LANES
 
 TARGET = "paddock.environments.racing.make"
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Metres = Annotated[float, Field(gt=0.0)]
 
 
 def _reward_by_name(given: Any) -> Any:
@@ -83,6 +84,8 @@ class RacingConfig(EnvironmentConfig):
     track: str | list[str] = "meadow"
     procedural: int = Field(default=0, ge=0)
     procedural_seed: int = Field(default=0, ge=0)
+    procedural_width: tuple[Metres, Metres] | None = None
+    procedural_radius: tuple[Metres, Metres] | None = None
     scale: float | None = Field(default=None, gt=0.0)
     reverse: bool = False
     car: str = "gt"

@@ -26,10 +26,20 @@ def tracks_of(config: RacingConfig) -> list[Track]:
     """The tracks that `config` describes: scaled, turned round, with obstacles, as it says."""
     if config.procedural:
         first = config.procedural_seed
-        names = [f"{PROCEDURAL_PREFIX}{seed}" for seed in range(first, first + config.procedural)]
+        names = [_procedural_name(config, seed) for seed in range(first, first + config.procedural)]
     else:
         names = [config.track] if isinstance(config.track, str) else list(config.track)
     return [_prepared(load_track(name), config, index) for index, name in enumerate(names)]
+
+
+def _procedural_name(config: RacingConfig, seed: int) -> str:
+    """A seed's track, with a width and a radius of its own where the configuration gives ranges."""
+    random = np.random.default_rng(seed)
+    name = f"{PROCEDURAL_PREFIX}{seed}"
+    for option, span in (("width", config.procedural_width), ("radius", config.procedural_radius)):
+        if span is not None:
+            name += f":{option}={random.uniform(*span):.1f}"
+    return name
 
 
 def _prepared(track: Track, config: RacingConfig, index: int) -> Track:
