@@ -11,10 +11,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import cache
 from pathlib import Path
 
 import numpy as np
+import yaml
 
+from paddock.config.compose import compose
 from paddock.experiments.run import RunFolder
 
 ROUNDS = 5
@@ -28,19 +31,22 @@ def main() -> None:
 
 
 def make_run(runs_dir: Path, number: int) -> RunFolder:
-    """A run's folder with the configuration of a real experiment."""
-    from paddock.config.compose import compose
-
-    values = _configs.setdefault("ppo", compose("ppo_cartpole").values)
-    run = RunFolder.create(runs_dir, f"run{number % 40}", {**values, "seed": number, "name": f"run{number % 40}"})
-    run.write_manifest(
-        id=f"{number:012x}", status="finished", created=f"2026-01-01T00:{number // 60 % 60:02d}:{number % 60:02d}+00:00",
-        seed=number, agent_steps=100_000, seconds=60.0, config_hash="x",
-    )  # fmt: skip
+    """A run's folder with the configuration of a real experiment; not synced to disk, of which there are thousands."""
+    name = f"run{number % 40}"
+    run = RunFolder(runs_dir / f"{name}-20260101-{number:06d}")
+    run.path.mkdir(parents=True)
+    run.config_file.write_text(configuration().replace("name: unnamed", f"name: {name}"))
+    minute, second = divmod(number, 60)
+    created = f"2026-01-01T00:{minute:02d}:{second:02d}+00:00"
+    manifest = {"id": f"{number:012x}", "status": "finished", "created": created, "seed": number,
+                "agent_steps": 100_000, "seconds": 60.0, "config_hash": "x"}  # fmt: skip
+    run.manifest_file.write_text(json.dumps(manifest))
     return run
 
 
-_configs: dict[str, dict] = {}
+@cache
+def configuration() -> str:
+    return yaml.safe_dump(compose("ppo_cartpole").values, sort_keys=False)
 
 
 def seconds_of(*command: str, cwd: Path) -> list[float]:

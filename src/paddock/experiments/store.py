@@ -71,18 +71,19 @@ class Store:
     def records(self, *, metrics: Iterable[str] = (), with_config: bool = False) -> list[RunRecord]:
         """Every run, oldest first. A run whose process has died without a word has the status `crashed`."""
         rows = self._database.execute(f"SELECT {', '.join(COLUMNS)} FROM runs ORDER BY created, folder")
-        found = [_record(dict(zip(COLUMNS, row, strict=True)), self.runs_dir) for row in rows]
         summaries = self._summaries(sorted(set(metrics)))
         configs = dict(self._database.execute("SELECT folder, config FROM configs")) if with_config else {}
-        return [
-            replace(one, metrics=summaries.get(one.folder, {}), config=json.loads(configs.get(one.folder, "{}")))
-            for one in found
-        ]
+        found = []
+        for row in rows:
+            values = dict(zip(COLUMNS, row, strict=True))
+            folder = values["folder"]
+            config = json.loads(configs[folder]) if folder in configs else {}
+            found.append(_record(values | {"metrics": summaries.get(folder, {}), "config": config}, self.runs_dir))
+        return found
 
-    def metric_names(self, folders: Sequence[str] | None = None) -> list[str]:
-        """The metrics that were logged, by any run or by some."""
-        rows = self._database.execute("SELECT DISTINCT folder, name FROM metrics")
-        return sorted({name for folder, name in rows if folders is None or folder in folders})
+    def metric_names(self) -> list[str]:
+        """The metrics that any run logged."""
+        return sorted(name for (name,) in self._database.execute("SELECT DISTINCT name FROM metrics"))
 
     def config_keys(self) -> list[str]:
         """Every dotted key of any run's configuration."""
