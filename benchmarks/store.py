@@ -78,7 +78,8 @@ def measure_list(folder: Path) -> None:
 
 
 def measure_report(folder: Path) -> None:
-    """Each run logs a million points: rows of one training metric, every hundredth with an evaluation."""
+    """Each run logs a million points: rows of one training metric, every hundredth with an evaluation. It is one log,
+    linked fifty times: read from memory, not from the disk."""
     random = np.random.default_rng(0)
     steps = np.arange(1, 1_000_001)
     noise = random.normal(size=len(steps))
@@ -88,8 +89,11 @@ def measure_report(folder: Path) -> None:
         for s, v in zip(steps.tolist(), noise.tolist(), strict=True)
     ]
     text = "".join(lines)
+    log = folder / "log.jsonl"
+    folder.mkdir(parents=True, exist_ok=True)
+    log.write_text(text)
     for number in range(50):
-        make_run(folder / "runs", number).metrics_file.write_text(text)
+        make_run(folder / "runs", number).metrics_file.hardlink_to(log)
     found = seconds_of("compare", "run*", cwd=folder)
     size = (folder / "reports" / "comparison.html").stat().st_size
     print(f"report of 50 runs x 1M points ({50 * len(text) / 1e9:.1f} GB of logs): {statistics.median(found):.1f} s "

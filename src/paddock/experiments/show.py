@@ -69,7 +69,7 @@ def config_differences(origin: Mapping[str, Any] | None, record: RunRecord) -> d
         if key in written:
             if written[key] != value:
                 differences[key] = [written[key], value]
-        elif any(key == name or key.startswith(name + ".") for name in changed):
+        elif value not in (None, []) and any(key == name or key.startswith(name + ".") for name in changed):
             differences[key] = [None, value]
     return differences
 
@@ -191,7 +191,11 @@ def _show_events(console: Any, events: list[dict[str, Any]]) -> None:
         text = "  ".join(
             f"{key} {number(value) if isinstance(value, float) else value}" for key, value in details.items()
         )
-        console.print(f"  [dim]{event['time'][:19].replace('T', ' ')}[/] [bold]{event['event']}[/]  {_safe(text)}")
+        console.print(
+            f"  [dim]{event['time'][:19].replace('T', ' ')}[/] [bold]{event['event']}[/]  {_safe(text)}",
+            no_wrap=True,
+            overflow="ellipsis",
+        )
 
 
 def _safe(value: Any) -> str:
