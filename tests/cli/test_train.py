@@ -72,7 +72,6 @@ def test_the_experiments_that_ship_are_listed(paddock):
         (["train"], "say what to train"),
         (["train", "ppo_cartpole", "workflow.cilp=1", "seed=x"], "has 2 problems"),
         (["train", "ppo_cartpole", "environment.id=CartPol-v1"], "Did you mean 'CartPole-v1'?"),
-        (["train", "ppo_cartpole", "environment.id=ALE/Pong-v5"], "pip install 'paddock[atari]'"),
         (["train", "ppo_cartpole", "--seed", "a"], "--seed 'a'"),
         (["train", "ppo_cartpole", "--preset", "smok"], "Did you mean 'smoke'?"),
         (["train", "ppo_cartpole", "--name", "../x"], "cannot name a run"),
