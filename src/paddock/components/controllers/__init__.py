@@ -1,0 +1,1 @@
+"""Planners: action sequences searched for with a model, any model, that can be called."""
