@@ -46,6 +46,41 @@ def test_every_seed_is_a_drivable_loop(seed: int, points: int, radius: float, am
     assert abs(np.sum(track.curvature) * track.spacing) == pytest.approx(2.0 * np.pi, rel=1e-2)
 
 
+@given(
+    seed=st.integers(0, 2**32),
+    points=st.integers(6, 30),
+    radius=st.floats(120.0, 600.0),
+    amplitude=st.floats(0.0, 0.95),
+    width=st.floats(6.0, 16.0),
+)
+@settings(max_examples=25, deadline=None)
+def test_every_seed_is_a_drivable_circuit(
+    seed: int, points: int, radius: float, amplitude: float, width: float
+) -> None:
+    track = procedural_track(seed, ProceduralSettings(points, radius, amplitude, width, style="circuit"))
+    assert np.abs(track.curvature).max() <= 1.0 / (0.6 * width)
+    assert abs(np.sum(track.curvature) * track.spacing) == pytest.approx(2.0 * np.pi, rel=1e-2)
+    road = track.left_width + track.right_width
+    assert 0.79 * width < road.min() < 0.9 * width
+    assert 1.2 * width < road.max() < 1.31 * width
+
+
+def test_a_circuit_has_the_straights_and_the_tight_corners_of_a_racing_venue() -> None:
+    tracks = [procedural_track(seed, ProceduralSettings(radius=450.0, style="circuit")) for seed in range(8)]
+    straight = [float((np.abs(track.curvature) < 1 / 250).mean()) for track in tracks]
+    assert min(straight) > 0.5
+    assert all(np.abs(track.curvature).max() > 1 / 40 for track in tracks)
+    assert {np.sign(track.curvature.sum()) for track in tracks} == {-1.0, 1.0}
+    name = tracks[0].name
+    assert name == "procedural:0:radius=450.0:style=circuit"
+    assert load_track(name).fingerprint == tracks[0].fingerprint
+
+
+def test_an_unknown_style_is_refused() -> None:
+    with pytest.raises(InputError, match="circuit"):
+        load_track("procedural:1:style=citcuit")
+
+
 def test_seeds_turn_both_ways() -> None:
     assert {np.sign(procedural_track(seed).curvature.sum()) for seed in range(8)} == {-1.0, 1.0}
 

@@ -84,19 +84,20 @@ def show_track(
 @app.command("generate")
 def generate_track(
     seed: Annotated[int, typer.Option(help="The same seed and options give the same track on every machine.")],
-    points: Annotated[int, typer.Option(help="Bumps and dents around the loop.")] = 14,
-    radius: Annotated[float, typer.Option(help="Of the circle the loop is bent from, m.")] = 190.0,
+    style: Annotated[str, typer.Option(help="`loop`: flowing; `circuit`: straights and tight corners.")] = "loop",
+    points: Annotated[int, typer.Option(help="Bumps and dents around a loop; at most this many corners.")] = 14,
+    radius: Annotated[float, typer.Option(help="Of the circle the track is bent from, m.")] = 190.0,
     amplitude: Annotated[float, typer.Option(help="Of the noise, as a share of the radius.")] = 0.8,
     width: Annotated[float, typer.Option(help="Of the road, m.")] = 11.0,
     obstacles: Annotated[int, typer.Option(help="Obstacles on the road; a passage always stays free.")] = 0,
     output: Annotated[Path | None, typer.Option(help="The CSV file to write [procedural-SEED.csv].")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a seeded loop and write it as CSV."""
+    """Make a seeded track and write it as CSV."""
     from paddock.sim.procedural import ProceduralSettings, procedural_track
     from paddock.sim.track_import import write_track_csv
 
-    track = procedural_track(seed, ProceduralSettings(points, radius, amplitude, width, obstacles))
+    track = procedural_track(seed, ProceduralSettings(points, radius, amplitude, width, obstacles, style))
     output = output or Path(f"procedural-{seed}.csv")
     write_track_csv(track, output)
     if as_json:

@@ -84,6 +84,7 @@ class RacingConfig(EnvironmentConfig):
     track: str | list[str] = "meadow"
     procedural: int = Field(default=0, ge=0)
     procedural_seed: int = Field(default=0, ge=0)
+    procedural_style: Literal["loop", "circuit", "mixed"] = "loop"
     procedural_width: tuple[Metres, Metres] | None = None
     procedural_radius: tuple[Metres, Metres] | None = None
     scale: float | None = Field(default=None, gt=0.0)

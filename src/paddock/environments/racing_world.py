@@ -33,9 +33,10 @@ def tracks_of(config: RacingConfig) -> list[Track]:
 
 
 def _procedural_name(config: RacingConfig, seed: int) -> str:
-    """A seed's track, with a width and a radius of its own where the configuration gives ranges."""
+    """A seed's track, with a width and a radius of its own where the configuration gives ranges; `mixed`: by turns."""
     random = np.random.default_rng(seed)
-    name = f"{PROCEDURAL_PREFIX}{seed}"
+    is_circuit = config.procedural_style == "circuit" or (config.procedural_style == "mixed" and seed % 2 == 0)
+    name = f"{PROCEDURAL_PREFIX}{seed}{':style=circuit' if is_circuit else ''}"
     for option, span in (("width", config.procedural_width), ("radius", config.procedural_radius)):
         if span is not None:
             name += f":{option}={random.uniform(*span):.1f}"

@@ -1,36 +1,43 @@
-"""Seeded loops: periodic noise on a circle, kept when it is drivable. One seed, one track, on every machine."""
+"""Seeded tracks, kept when they are drivable: loops of periodic noise, or circuits. One seed, one track, everywhere."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from scipy.spatial import cKDTree
 
-from paddock.core.errors import InputError, did_you_mean
+from paddock.core.errors import InputError, did_you_mean, unknown_choice
+from paddock.sim.procedural_circuit import TIGHTEST_ARC, draw_circuit
 from paddock.sim.track import PROCEDURAL_PREFIX, Array, Track
 from paddock.sim.track_builder import build_track
 
 ATTEMPTS = 200
 RELAXATION = 0.98  # of the amplitude after a rejected draw, so that every seed ends in a track
 SAMPLES = 360  # points of the trial loop
-TIGHTEST = 1.4  # smallest radius of a corner, in road widths
-TIGHTEST_BUILT = 1.2  # likewise, of the road as it is built, whose spline swings out a little
+TIGHTEST = {"loop": 1.4, "circuit": 0.85 * TIGHTEST_ARC}  # smallest radius of a corner, in road widths
+TIGHTEST_BUILT = {"loop": 1.2, "circuit": 0.7 * TIGHTEST_ARC}  # likewise, as it is built: a spline swings out a little
 GAP = 0.6  # grass between pieces of road that pass each other, in road widths
 STRAIGHT = 1.0 / 250.0  # 1/m, what counts as straight when the start line is placed
 
 
 @dataclass(frozen=True)
 class ProceduralSettings:
-    """points: bumps and dents around the loop. radius, width: m. amplitude: of the noise, as a share of the radius."""
+    """points: bumps and dents around a loop, or the corners of a circuit, chicanes apart. radius, width: m.
+    amplitude: of the noise, as a share of the radius. style: `loop` or `circuit`.
+    """
 
     points: int = 14
     radius: float = 190.0
     amplitude: float = 0.8
     width: float = 11.0
     obstacles: int = 0
+    style: str = "loop"
 
     def __post_init__(self) -> None:
+        if self.style not in TIGHTEST:
+            raise unknown_choice("style of procedural track", self.style, TIGHTEST)
         limits = {
             "points": (4, 60),
             "radius": (3.0 * self.width, 5000.0),
@@ -46,21 +53,21 @@ class ProceduralSettings:
 
 
 def procedural_track(seed: int, settings: ProceduralSettings | None = None) -> Track:
-    """The loop of a seed: the first drivable draw of its own random stream, each draw a little tamer."""
+    """The track of a seed: the first drivable draw of its own random stream, each draw a little tamer."""
     settings = settings or ProceduralSettings()
     if seed < 0:
         raise InputError(f"a seed is a whole number of 0 or more, got {seed}.")
     generator = np.random.Generator(np.random.PCG64(seed))
     amplitude = settings.amplitude
     for _ in range(ATTEMPTS):
-        points = _draw(generator, settings, amplitude)
-        if _is_drivable(points, settings.width):
-            track = _build(_name(seed, settings), points, settings.width)
+        points, half_width = _draw(generator, settings, amplitude)
+        if _is_drivable(points, settings):
+            track = _build(_name(seed, settings), points, half_width, settings)
             if track is not None:
                 return track.with_obstacles(settings.obstacles, seed) if settings.obstacles else track
         amplitude *= RELAXATION
     raise InputError(
-        f"no drivable loop in {ATTEMPTS} draws of seed {seed} with {settings}. "
+        f"no drivable track in {ATTEMPTS} draws of seed {seed} with {settings}. "
         "Use a larger radius, fewer points or a narrower road."
     )
 
@@ -70,9 +77,9 @@ def procedural_from_text(text: str) -> Track:
     seed, *options = text.removeprefix(PROCEDURAL_PREFIX).split(":")
     if not seed.isdigit():
         raise InputError(f"'{text}' needs a seed, a whole number of 0 or more: '{PROCEDURAL_PREFIX}42'.")
-    kinds = {"int": int, "float": float}
+    kinds: dict[str, Any] = {"int": int, "float": float, "str": str}
     known = {field.name: kinds[str(field.type)] for field in fields(ProceduralSettings)}
-    values: dict[str, float] = {}
+    values: dict[str, Any] = {}
     for option in options:
         name, _, value = option.partition("=")
         if name not in known:
@@ -84,7 +91,7 @@ def procedural_from_text(text: str) -> Track:
             values[name] = known[name](value)
         except ValueError as error:
             raise InputError(f"'{text}': {name} must be {known[name].__name__}, got '{value}'.") from error
-    return procedural_track(int(seed), ProceduralSettings(**values))  # type: ignore[arg-type]
+    return procedural_track(int(seed), ProceduralSettings(**values))
 
 
 def _name(seed: int, settings: ProceduralSettings) -> str:
@@ -98,18 +105,28 @@ def _name(seed: int, settings: ProceduralSettings) -> str:
     return f"{PROCEDURAL_PREFIX}{seed}{''.join(changed)}"
 
 
-def _build(name: str, points: Array, width: float) -> Track | None:
+def _build(name: str, points: Array, half_width: Array, settings: ProceduralSettings) -> Track | None:
     """The track, or nothing when the smooth curve through the points is not drivable after all."""
     try:
-        track = build_track(name, points, 0.5 * width, 0.5 * width)
+        track = build_track(name, points, half_width, half_width)
     except InputError:
         return None
-    is_tight = np.abs(track.curvature).max() > 1.0 / (TIGHTEST_BUILT * width)
+    is_tight = np.abs(track.curvature).max() > 1.0 / (TIGHTEST_BUILT[settings.style] * settings.width)
     return None if is_tight else track
 
 
-def _draw(generator: np.random.Generator, settings: ProceduralSettings, amplitude: float) -> Array:
-    """[SAMPLES, 2] m, rounded so that the last bits of a machine's cosine do not matter; star-shaped around 0, 0."""
+def _draw(generator: np.random.Generator, settings: ProceduralSettings, amplitude: float) -> tuple[Array, Array]:
+    """Points [Q, 2] m and half the road's width [Q] m, rounded so that the last bits of a cosine do not matter."""
+    if settings.style == "circuit":
+        points, half_width = draw_circuit(generator, settings.points, settings.radius, amplitude, settings.width)
+    else:
+        points, half_width = _draw_loop(generator, settings, amplitude), np.full(SAMPLES, 0.5 * settings.width)
+    start = _start_on_straight(points)
+    return np.round(np.roll(points, -start, axis=0), 6), np.round(np.roll(half_width, -start), 6)
+
+
+def _draw_loop(generator: np.random.Generator, settings: ProceduralSettings, amplitude: float) -> Array:
+    """[SAMPLES, 2] m, star-shaped around 0, 0."""
     count = settings.points
     noise = 2.0 * generator.random(count) - 1.0
     jitter = generator.random(count) - 0.5
@@ -121,9 +138,7 @@ def _draw(generator: np.random.Generator, settings: ProceduralSettings, amplitud
     pull = np.exp(-0.5 * (away * count / (2.0 * np.pi) / 0.55) ** 2)
     radius = settings.radius * (1.0 + amplitude * (pull @ noise) / pull.sum(axis=1))
     points = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
-    if clockwise:
-        points = points[::-1]
-    return np.round(_start_on_straight(points), 6)
+    return points[::-1] if clockwise else points
 
 
 def _curvature(points: Array) -> Array:
@@ -134,24 +149,24 @@ def _curvature(points: Array) -> Array:
     return 2.0 * cross / (np.hypot(*into.T) * np.hypot(*out.T) * np.hypot(*across.T))
 
 
-def _start_on_straight(points: Array) -> Array:
-    """The loop turned so that it begins two thirds down its straightest stretch."""
+def _start_on_straight(points: Array) -> int:
+    """The index of the point two thirds down the straightest stretch."""
     is_bent = np.abs(np.round(_curvature(points), 6)) > STRAIGHT
     if not is_bent.any() or is_bent.all():
-        return points
-    points = np.roll(points, -int(np.argmax(is_bent)), axis=0)
-    is_bent = np.roll(is_bent, -int(np.argmax(is_bent)))
+        return 0
+    first = int(np.argmax(is_bent))
     run, longest, end = 0, 0, 0
-    for index, bent in enumerate(is_bent):
+    for index, bent in enumerate(np.roll(is_bent, -first)):
         run = 0 if bent else run + 1
         if run > longest:
             longest, end = run, index
-    return np.roll(points, -(end - longest // 3), axis=0)
+    return first + end - longest // 3
 
 
-def _is_drivable(points: Array, width: float) -> bool:
+def _is_drivable(points: Array, settings: ProceduralSettings) -> bool:
     """Corners no tighter than the road can follow, and grass between pieces that pass each other."""
-    if np.abs(_curvature(points)).max() > 1.0 / (TIGHTEST * width):
+    width = settings.width
+    if np.abs(_curvature(points)).max() > 1.0 / (TIGHTEST[settings.style] * width):
         return False
     steps = np.hypot(*(np.roll(points, -1, axis=0) - points).T)
     along = np.concatenate([[0.0], np.cumsum(steps)])

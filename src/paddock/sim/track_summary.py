@@ -60,5 +60,5 @@ def _about(track: Track) -> tuple[str, str]:
         design = circuit_design(track.name)
         return design.difficulty, design.description
     if track.name.startswith(PROCEDURAL_PREFIX):
-        return "generated", "A seeded loop"
+        return "generated", "A seeded track"
     return "imported", "A track of your own"
