@@ -1,0 +1,82 @@
+"""The stochastic part of a latent state, on raw network outputs: drawing it, and how far two of them are apart.
+
+No distribution objects: these run inside time loops. Noise is drawn beforehand, for all steps in one go.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+LEAST_DEVIATION = 0.1
+
+
+class CategoricalLatent:
+    """`groups` independent choices among `classes`, one-hot, end to end; raw outputs are logits of the same layout.
+
+    `uniform_share` of every probability is uniform, so that no choice ever becomes impossible (arXiv:2301.04104).
+    """
+
+    def __init__(self, groups: int, classes: int, uniform_share: float) -> None:
+        self.classes = classes
+        self.uniform_share = uniform_share
+        self.size = self.outputs = groups * classes
+
+    def noise(self, *shape: int, device: torch.device) -> Tensor:
+        """For `draw`: exponential draws, by which the largest ratio is a sample (the Gumbel-max trick)."""
+        return torch.empty(*shape, self.size, device=device).exponential_()
+
+    def draw(self, outputs: Tensor, noise: Tensor) -> Tensor:
+        """[..., size] one-hot, with the probabilities' gradient (straight through)."""
+        probabilities = self._probabilities(outputs)
+        ratio = probabilities.detach() / noise.unflatten(-1, (-1, self.classes))
+        drawn = (ratio == ratio.amax(-1, keepdim=True)).to(outputs.dtype)
+        if probabilities.requires_grad:
+            drawn = drawn + (probabilities - probabilities.detach())
+        return drawn.flatten(-2)
+
+    def divergence(self, first: Tensor, second: Tensor) -> Tensor:
+        """[...]: Kullback-Leibler divergence of the first from the second, both raw outputs [..., outputs]."""
+        log_first, log_second = self._probabilities(first).log(), self._probabilities(second).log()
+        return (log_first.exp() * (log_first - log_second)).sum((-2, -1))
+
+    def entropy(self, outputs: Tensor) -> Tensor:
+        """[...]: summed over the groups."""
+        probabilities = self._probabilities(outputs)
+        return -(probabilities * probabilities.log()).sum((-2, -1))
+
+    def _probabilities(self, outputs: Tensor) -> Tensor:
+        plain = outputs.unflatten(-1, (-1, self.classes)).softmax(-1)
+        return (1 - self.uniform_share) * plain + self.uniform_share / self.classes
+
+
+class GaussianLatent:
+    """`size` independent normal numbers; raw outputs [..., 2 * size] are means and what becomes deviations."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.outputs = 2 * size
+
+    def noise(self, *shape: int, device: torch.device) -> Tensor:
+        return torch.randn(*shape, self.size, device=device)
+
+    def draw(self, outputs: Tensor, noise: Tensor) -> Tensor:
+        """[..., size], with the gradient of mean and deviation."""
+        mean, deviation = self._moments(outputs)
+        return torch.addcmul(mean, deviation, noise)
+
+    def divergence(self, first: Tensor, second: Tensor) -> Tensor:
+        """[...]: Kullback-Leibler divergence of the first from the second, both raw outputs [..., outputs]."""
+        (mean, deviation), (other_mean, other_deviation) = self._moments(first), self._moments(second)
+        ratio = deviation / other_deviation
+        distance = (mean - other_mean) / other_deviation
+        return (0.5 * (ratio.square() + distance.square() - 1) - ratio.log()).sum(-1)
+
+    def entropy(self, outputs: Tensor) -> Tensor:
+        """[...]: summed over the numbers."""
+        return (self._moments(outputs)[1].log() + 1.4189385).sum(-1)
+
+    def _moments(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
+        mean, raw = outputs.chunk(2, -1)
+        return mean, functional.softplus(raw) + LEAST_DEVIATION

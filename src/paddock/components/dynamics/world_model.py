@@ -1,0 +1,98 @@
+"""A world model: what is seen into latents, latents on into the future, and what they say of the world.
+
+This is the protocol that controllers, planners and diagnostics use; anything with the same methods will do for them.
+Shapes, batch first at this door: B copies, T steps, A numbers of an action (a choice among A is one-hot), F features.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from paddock.components.dynamics.rssm import RSSM, Latent, RSSMConfig
+from paddock.components.networks.dense import DenseConfig
+from paddock.components.networks.heads import ContinueHead, NumberHead, NumberHeadConfig
+from paddock.components.representation_learners.decoders import ObservationDecoder
+from paddock.components.representation_learners.encoders import ObservationEncoder, ObservationNetConfig
+from paddock.config.schema import TargetSchema
+from paddock.core.specs import Spec
+
+Observation = dict[str, Tensor]
+
+
+class WorldModelConfig(TargetSchema):
+    """The parts of a world model."""
+
+    rssm: RSSMConfig
+    encoder: ObservationNetConfig
+    decoder: ObservationNetConfig
+    reward: NumberHeadConfig
+    goes_on: DenseConfig
+
+
+class WorldModel(nn.Module):
+    """A recurrent state-space model with an encoder, a decoder, and heads for reward and continuation."""
+
+    def __init__(self, config: WorldModelConfig, spec: Spec) -> None:
+        super().__init__()
+        self.config = config
+        self.spec = spec
+        self.action_size = spec.action.size if spec.action.choices is None else spec.action.choices
+        self.encoder = ObservationEncoder(config.encoder, spec)
+        self.rssm = RSSM(config.rssm, self.encoder.outputs, self.action_size)
+        self.decoder = ObservationDecoder(config.decoder, config.rssm.features, spec, self.encoder)
+        self.reward = NumberHead(config.reward, config.rssm.features)
+        self.goes_on = ContinueHead(config.goes_on, config.rssm.features)
+
+    def initial(self, batch: int) -> Latent:
+        """What is known before anything was seen: dict of [B, ...]."""
+        return self.rssm.initial(batch)
+
+    def encode_action(self, action: Tensor) -> Tensor:
+        """Actions as policies give and buffers hold them, [...] choices or [..., *shape], to [..., A]."""
+        if self.spec.action.choices is not None:
+            return functional.one_hot(action, self.action_size).float()
+        return action.flatten(action.dim() - len(self.spec.action.shape)).clamp(-1, 1)  # As the environment clips them.
+
+    def observe(self, latent: Latent, action: Tensor, observation: Observation, is_first: Tensor) -> Latent:
+        """The latent after seeing parts [B, ...], to which the action [B, A] led; `is_first` [B] forgets what was."""
+        return self.rssm.observe(latent, self.encoder(observation), action, is_first)
+
+    def observe_sequence(
+        self, observation: Observation, action: Tensor, is_first: Tensor, before: Latent | None = None
+    ) -> Latent:
+        """Latents [B, T, ...] for parts [B, T, ...], the actions [B, T, A] that led there and `is_first` [B, T].
+
+        Beside `deter` and `stoch` they hold `posterior` and `prior` [B, T, P], for `divergences`.
+        """
+        batch = is_first.shape[0]
+        merged = {name: part.transpose(0, 1).flatten(0, 1) for name, part in observation.items()}
+        embedding = self.encoder(merged).unflatten(0, (-1, batch))
+        before = self.initial(batch) if before is None else before
+        latents = self.rssm.observe_sequence(before, embedding, action.transpose(0, 1), is_first.transpose(0, 1))
+        return {name: part.transpose(0, 1) for name, part in latents.items()}
+
+    def divergences(self, latents: Latent) -> tuple[Tensor, Tensor]:
+        """[B, T] each: what the dynamics have to learn, and what the representation may give up; see RSSM."""
+        return self.rssm.divergences(latents)
+
+    def imagine_step(self, latent: Latent, action: Tensor) -> Latent:
+        """Where an action [B, A] leads, drawn from what the model believes."""
+        return self.rssm.imagine_step(latent, action)
+
+    def features(self, latent: Latent) -> Tensor:
+        """[..., F]: a latent as one vector."""
+        return torch.cat([latent["deter"], latent["stoch"]], -1)
+
+    def predict_reward(self, latent: Latent) -> Tensor:
+        """[...]: the reward that comes with this latent, in the environment's units."""
+        return self.reward.predict(self.reward(self.features(latent)))
+
+    def predict_continue(self, latent: Latent) -> Tensor:
+        """[...]: the chance that the episode does not terminate here."""
+        return self.goes_on(self.features(latent)).sigmoid()
+
+    def decode(self, latent: Latent) -> Observation:
+        """The observation that a latent [B, ...] stands for, part by part, in the observation's own units."""
+        return self.decoder.to_observation(self.decoder(self.features(latent)))

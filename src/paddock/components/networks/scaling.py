@@ -1,0 +1,54 @@
+"""Numbers of any size brought near to each other, and as weights on two neighbouring bins.
+
+Symlog is near the identity around zero and a logarithm far out (Eq. 9, arXiv:2301.04104).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def symlog(values: Tensor) -> Tensor:
+    return values.sign() * values.abs().log1p()
+
+
+def symexp(values: Tensor) -> Tensor:
+    """The inverse of symlog."""
+    return values.sign() * values.abs().expm1()
+
+
+def symmetric_bins(count: int, limit: float, *, exponential: bool) -> Tensor:
+    """[count] ascending, the middle one 0: evenly spaced within +-limit, or the symexp of that."""
+    assert count % 2 == 1, "an odd number of bins has one at zero"
+    half = torch.linspace(0, limit, count // 2 + 1)
+    half = half.expm1() if exponential else half
+    return torch.cat([-half[1:].flip(0), half])
+
+
+def two_hot(values: Tensor, bins: Tensor) -> tuple[Tensor, Tensor]:
+    """Values [...] as the bin below [...] and the weight of the one above it [...], so that the mean is the value.
+
+    Values beyond the outermost bins are taken as lying on them.
+    """
+    inside = values.clamp(bins[0], bins[-1])
+    above = torch.searchsorted(bins, inside, right=True).clamp(1, len(bins) - 1)
+    low, high = bins[above - 1], bins[above]
+    return above - 1, (inside - low) / (high - low)
+
+
+def two_hot_cross_entropy(logits: Tensor, values: Tensor, bins: Tensor) -> Tensor:
+    """[...]: how ill the bins' logits [..., K] describe the values [...]; Eq. 10, arXiv:2301.04104."""
+    below, weight = two_hot(values, bins)
+    pair = torch.stack([below, below + 1], -1)
+    chosen = logits.gather(-1, pair)
+    return logits.logsumexp(-1) - torch.lerp(chosen[..., 0], chosen[..., 1], weight)
+
+
+def expected_bin(logits: Tensor, bins: Tensor) -> Tensor:
+    """[...]: the mean of symmetric bins under the logits [..., K]; exactly 0 where all logits are alike."""
+    half = logits.shape[-1] // 2
+    probabilities = logits.softmax(-1)
+    # Pairs first: the outermost bins are so large that their rounding errors would outweigh everything.
+    difference = probabilities[..., half + 1 :] - probabilities[..., :half].flip(-1)
+    return difference @ bins[half + 1 :]
