@@ -13,35 +13,17 @@ import torch
 from torch import Tensor
 
 from paddock.components.controllers.planners import Score
-
-Latent = dict[str, Tensor]
-Observation = dict[str, Tensor]
+from paddock.components.dynamics.rssm import Latent
 
 
 class Imagination(Protocol):
-    """The part of a world model that imagining needs."""
+    """The part of a world model that imagining needs; the whole protocol is told in docs/world_models.md."""
 
     def imagine_step(self, latent: Latent, action: Tensor) -> Latent: ...
 
     def predict_reward(self, latent: Latent) -> Tensor: ...
 
     def predict_continue(self, latent: Latent) -> Tensor: ...
-
-
-class WorldModel(Imagination, Protocol):
-    """What every world model can do. `action` [B, A] led to `observation`, whose parts are [B, ...].
-
-    `decode` speaks in the observation's own units; `predict_continue` is the chance that an episode goes on after the
-    latent state.
-    """
-
-    def initial(self, batch: int) -> Latent: ...
-
-    def observe(self, latent: Latent, action: Tensor, observation: Observation, is_first: Tensor) -> Latent: ...
-
-    def features(self, latent: Latent) -> Tensor: ...
-
-    def decode(self, latent: Latent) -> Observation: ...
 
 
 def score_by(

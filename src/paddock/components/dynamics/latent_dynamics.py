@@ -1,0 +1,127 @@
+"""A small deterministic world model: encoder, dynamics, reward and decoder, each a perceptron over one latent vector.
+
+Shapes: B environments, T steps, L numbers of the latent state, A of an action's vector, D of an observation.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional
+
+from paddock.components.controllers.actions import vector_size
+from paddock.components.dynamics.rssm import Latent
+from paddock.components.dynamics.world_model import Observation
+from paddock.components.networks.mlp import ACTIVATIONS, Activation, flatten_observation, linear
+from paddock.components.networks.pictures import split_parts
+from paddock.components.normalizers import RunningMoments
+from paddock.config.schema import TargetSchema
+from paddock.core.errors import InputError
+from paddock.core.specs import Spec
+
+LIMIT = 10.0  # deviations that an observation may be off its mean
+STATE = "state"
+
+
+class LatentModelConfig(TargetSchema):
+    """Sizes: the latent state, and the hidden layers of each part; without `goes_on` nothing is taken to end."""
+
+    latent: int = Field(default=32, ge=1)
+    encoder: list[int] = Field(default=[64])
+    dynamics: list[int] = Field(default=[64])
+    reward: list[int] = Field(default=[32])
+    decoder: list[int] = Field(default=[64])
+    goes_on: list[int] | None = None
+    activation: Activation = "relu"
+
+
+class LatentModel(nn.Module):
+    """Follows the protocol of world models (docs/world_models.md). The latent state is what the encoder makes of the
+    newest observation: there is no memory, so an observation has to tell enough by itself.
+
+    Observations are brought to unit scale by running moments, which `learn_scale` teaches.
+    """
+
+    def __init__(self, config: LatentModelConfig, spec: Spec) -> None:
+        super().__init__()
+        self.config = config
+        self.spec = spec
+        if pictures := list(split_parts(spec)[0]):
+            raise InputError(
+                f"the small latent model reads numbers, and {', '.join(pictures)} is a picture. "
+                "Choose an observation of numbers, or a workflow whose model reads pictures."
+            )
+        self._sizes = {name: max(part.size, 1) for name, part in spec.observation.items()}
+        numbers, latent = sum(self._sizes.values()), config.latent
+        actions = vector_size(spec.action)
+        self.scale = RunningMoments((numbers,), least_deviation=1e-2)
+        self.encoder = perceptron([numbers, *config.encoder, latent], config.activation)
+        self.dynamics = perceptron([latent + actions, *config.dynamics, latent], config.activation)
+        self.reward = perceptron([latent, *config.reward, 1], config.activation)
+        self.decoder = perceptron([latent, *config.decoder, numbers], config.activation)
+        self.goes_on = None
+        if config.goes_on is not None:
+            self.goes_on = perceptron([latent, *config.goes_on, 1], config.activation)
+
+    def initial(self, batch: int) -> Latent:
+        """The latent state before anything was seen."""
+        return {STATE: torch.zeros(batch, self.config.latent, device=self.scale.mean.device)}
+
+    def observe(self, latent: Latent, action: Tensor, observation: Observation, is_first: Tensor) -> Latent:
+        """The latent state [B, L] of what is seen now; what was before plays no part."""
+        return {STATE: self.encoder(self.scaled(observation))}
+
+    def observe_sequence(self, observation: Observation, action: Tensor, is_first: Tensor) -> Latent:
+        """Latent states [B, T, L] of sequences [B, T, ...]."""
+        return {STATE: self.encoder(self.scaled(observation, leading=2))}
+
+    def imagine_step(self, latent: Latent, action: Tensor) -> Latent:
+        """The latent state after an action [..., A]; the network gives the change."""
+        state = latent[STATE]
+        return {STATE: state + self.dynamics(torch.cat([state, action], -1))}
+
+    def features(self, latent: Latent) -> Tensor:
+        return latent[STATE]
+
+    def predict_reward(self, latent: Latent) -> Tensor:
+        """[...]: the reward that came with the state."""
+        return self.reward(latent[STATE]).squeeze(-1)
+
+    def predict_continue(self, latent: Latent) -> Tensor:
+        """[...]: the chance that an episode goes on after the state."""
+        if self.goes_on is None:
+            return torch.ones_like(latent[STATE][..., 0])
+        return self.goes_on(latent[STATE]).squeeze(-1).sigmoid()
+
+    def ending_loss(self, latent: Latent, terminated: Tensor) -> Tensor:
+        """[...]: the cross-entropy of the chance that an episode goes on, to whether it did; 0 where none is given."""
+        if self.goes_on is None:
+            return torch.zeros_like(latent[STATE][..., 0])
+        logit = self.goes_on(latent[STATE]).squeeze(-1)
+        return functional.binary_cross_entropy_with_logits(logit, (~terminated).float(), reduction="none")
+
+    def decode(self, latent: Latent) -> Observation:
+        """Observation parts [..., *shape] in their own units."""
+        numbers = self.decoder(latent[STATE]) / self.scale.inverse_deviation + self.scale.offset
+        pieces = dict(zip(self._sizes, numbers.split(list(self._sizes.values()), -1), strict=True))
+        lead = numbers.shape[:-1]
+        return {name: piece.view(*lead, *self.spec.observation[name].shape) for name, piece in pieces.items()}
+
+    def scaled(self, observation: Observation, leading: int = 1) -> Tensor:
+        """Observation parts as one vector [..., D] at unit scale."""
+        return self.scale(flatten_observation(observation, leading)).clamp(-LIMIT, LIMIT)
+
+    def learn_scale(self, observation: Observation) -> None:
+        """Take observations [B, ...] into the running moments."""
+        self.scale.update(flatten_observation(observation))
+
+
+def perceptron(sizes: list[int], activation: Activation) -> nn.Sequential:
+    """Linear layers of the given sizes with activations between them; the last one is linear."""
+    layers: list[nn.Module] = []
+    for size_in, size_out in pairwise(sizes):
+        layers += [linear(size_in, size_out), ACTIVATIONS[activation]()]
+    return nn.Sequential(*layers[:-1])

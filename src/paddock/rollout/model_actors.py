@@ -1,0 +1,116 @@
+"""Acting with a world model: follow its latent state, then ask a policy, or plan.
+
+Shapes: N environments, F features, A numbers in an action's vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from paddock.components.controllers.actions import from_vector, to_vector, vector_size
+from paddock.components.controllers.imagination import score_by
+from paddock.components.dynamics.rssm import Latent
+from paddock.config.schema import Part, TargetSchema, instantiate
+from paddock.core.specs import Spec
+from paddock.rollout.actor import ActorModule, ActorState, Observation, pick
+
+LAST_ACTION, PLAN = "last_action", "plan"
+
+
+class ModelActorConfig(TargetSchema):
+    """The component that is the world model, and how much is tried out while collecting: the deviation of what is
+    added to numbers, or the chance of a random choice."""
+
+    world_model: str
+    exploration: float = Field(default=0.0, ge=0)
+
+
+class ModelActor(ActorModule):
+    """Follows the latent state from what is seen and done; subclasses choose."""
+
+    config: ModelActorConfig
+    exploration: Tensor
+
+    def __init__(self, config: ModelActorConfig, parts: Mapping[str, nn.Module], spec: Spec) -> None:
+        super().__init__(config, parts, spec)
+        self.register_buffer("exploration", torch.tensor(config.exploration))
+
+    @property
+    def world_model(self) -> Any:
+        return self.parts[self.config.world_model]
+
+    def initial_state(self, n: int) -> ActorState:
+        latent = {name: part.detach() for name, part in self.world_model.initial(n).items()}
+        return {**latent, LAST_ACTION: torch.zeros(n, vector_size(self.spec.action), device=self.device)}
+
+    def act(self, observation: Observation, state: ActorState, *, deterministic: bool) -> tuple[Tensor, ActorState]:
+        n = next(iter(observation.values())).shape[0]
+        before = dict(state or self.initial_state(n) or {})
+        # A fresh latent state and no action is how an episode begins; nobody has to be told.
+        is_first = torch.zeros(n, dtype=torch.bool, device=self.device)
+        latent = {name: part for name, part in before.items() if name not in (LAST_ACTION, PLAN)}
+        latent = self.world_model.observe(latent, before[LAST_ACTION], observation, is_first)
+        vector, memory = self.choose(latent, before)
+        if not deterministic:
+            vector = self._varied(vector)
+        return from_vector(vector, self.spec.action), {**latent, LAST_ACTION: vector, **memory}
+
+    def choose(self, latent: Latent, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """Action vectors [N, A] for latent states, and what to remember beside them."""
+        raise NotImplementedError
+
+    def _varied(self, vector: Tensor) -> Tensor:
+        action = self.spec.action
+        if action.choices is None:
+            return (vector + self.exploration * torch.randn_like(vector)).clamp(-1, 1)
+        is_random = torch.rand(len(vector), device=vector.device) < self.exploration
+        choice = torch.randint(action.choices, (len(vector),), device=vector.device)
+        return torch.where(is_random.unsqueeze(-1), to_vector(choice, action), vector)
+
+
+class DeterministicActorConfig(ModelActorConfig):
+    """The component that chooses, by name."""
+
+    policy: str
+
+
+class DeterministicActor(ModelActor):
+    """Asks a policy over the model's features [N, F]."""
+
+    config: DeterministicActorConfig
+
+    def __init__(self, config: DeterministicActorConfig, components: Mapping[str, nn.Module], spec: Spec) -> None:
+        super().__init__(config, pick(components, config.world_model, config.policy), spec)
+
+    def choose(self, latent: Latent, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        return self.parts[self.config.policy](self.world_model.features(latent)), {}
+
+
+class PlanningActorConfig(ModelActorConfig):
+    """Which planner, and how much later rewards count in its plans."""
+
+    planner: Part
+    discount: float = Field(default=1.0, gt=0, le=1)
+
+
+class PlanningActor(ModelActor):
+    """Plans anew with every decision and takes the plan's first action."""
+
+    config: PlanningActorConfig
+
+    def __init__(self, config: PlanningActorConfig, components: Mapping[str, nn.Module], spec: Spec) -> None:
+        super().__init__(config, pick(components, config.world_model), spec)
+        self.planner = instantiate(config.planner, spec.action)
+
+    def initial_state(self, n: int) -> ActorState:
+        return {**(super().initial_state(n) or {}), PLAN: self.planner.initial(n, self.device)}
+
+    def choose(self, latent: Latent, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        score = score_by(self.world_model, latent, discount=self.config.discount)
+        plan = self.planner.plan(score, state[PLAN])
+        return plan[:, 0], {PLAN: plan}

@@ -1,0 +1,174 @@
+"""The latent actor: a small deterministic world model, and a policy that learns by gradients through what it imagines.
+
+Shapes: B windows of T rows from replay, H imagined steps, S = B * T starts of imagination, A numbers in an action's
+vector, L of the latent state.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn import functional
+
+from paddock.components.controllers.actions import led_here, to_vector
+from paddock.components.dynamics.rssm import Latent
+from paddock.config.schema import Schema, TargetSchema
+from paddock.rollout.model_actors import ModelActor
+from paddock.rollout.result import CollectResult
+from paddock.workflows.base import Metrics, Phase, Workflow
+from paddock.workflows.context import WorkflowContext
+
+Losses = dict[str, Tensor]
+
+
+class ExplorationConfig(Schema):
+    """What is added to actions while collecting: `start`, times `decay` with each step of the environment, not below
+    `end`."""
+
+    start: float = Field(ge=0)
+    decay: float = Field(gt=0, le=1)
+    end: float = Field(ge=0)
+
+
+class ScalesConfig(Schema):
+    """What each loss of the model counts."""
+
+    reconstruction: float = Field(ge=0)
+    next_state: float = Field(ge=0)
+    next_observation: float = Field(ge=0)
+    reward: float = Field(ge=0)
+    ending: float = Field(ge=0)
+
+
+class LatentActorConfig(TargetSchema):
+    """Options of the latent actor."""
+
+    discount: float = Field(gt=0, le=1)
+    horizon: int = Field(ge=1)
+    scales: ScalesConfig
+    exploration: ExplorationConfig
+
+
+class LatentActor(Workflow):
+    """Needs components `world_model`, `policy` and optimizers of the same names. Replay gives windows of rows."""
+
+    config: LatentActorConfig
+
+    def __init__(self, config: LatentActorConfig) -> None:
+        super().__init__(config)
+
+    def initialize(self, context: WorkflowContext) -> None:
+        super().initialize(context)
+        self.model, self.policy = context.components["world_model"], context.components["policy"]
+        self.scales = self.config.scales.model_dump()
+        self.model_optimizer, self.policy_optimizer = context.optimizers["world_model"], context.optimizers["policy"]
+
+    def collect_step(self, step: int, *, phase: Phase) -> CollectResult:
+        """Collect with as much exploration as is left; the model's scale learns from each newest observation."""
+        actor, exploration = self.actor(), self.exploration
+        if isinstance(actor, ModelActor):
+            actor.exploration.fill_(exploration)
+        result = super().collect_step(step, phase=phase)
+        newest = self.context.collector.observation
+        self.model.learn_scale({name: torch.from_numpy(part) for name, part in newest.items()})
+        result.metrics["collect/exploration"] = exploration
+        return result
+
+    @property
+    def exploration(self) -> float:
+        """How much is tried out at this step."""
+        schedule = self.config.exploration
+        steps = self.context.counters.agent_steps // self.context.environment.num_envs
+        return max(schedule.start * schedule.decay**steps, schedule.end)
+
+    def update_world_model(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
+        """One gradient step on what was seen, followed over whole windows."""
+        rows = self._rows(batch)
+        losses, metrics = model_losses(self.model, rows)
+        assert losses.keys() == self.scales.keys()
+        loss = torch.stack([self.scales[name] * value for name, value in losses.items()]).sum()
+        gradients = torch.autograd.grad(loss, self.model_optimizer.parameters, allow_unused=True)
+        norm = self.model_optimizer.apply(loss, gradients)
+        found = {f"train/{name}_loss": value.detach() for name, value in losses.items()}
+        return {**found, **metrics, "train/model_gradient_norm": norm}
+
+    def update_controller(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
+        """One gradient step of the policy on the return that it imagines from everywhere in the batch."""
+        rows = self._rows(batch)
+        with torch.no_grad():
+            seen = self.model.observe_sequence(rows["observation"], rows["led_here"], rows["is_first"])
+        start = {name: part.flatten(0, 1) for name, part in seen.items()}
+        returns = self.imagine(start, horizon=self.config.horizon)
+        # A terminated row is the end: nothing can be done there.
+        is_open = (~rows["terminated"]).flatten().float()
+        loss = -(returns * is_open).sum() / is_open.sum().clamp(min=1)
+        gradients = torch.autograd.grad(loss, self.policy_optimizer.parameters)
+        norm = self.policy_optimizer.apply(loss, gradients)
+        self.context.counters.imagined_steps += self.config.horizon * len(is_open)
+        return {"train/imagined_return": -loss.detach(), "train/policy_gradient_norm": norm}
+
+    def imagine(self, latent: Latent, *, horizon: int) -> Tensor:
+        """[S]: the discounted rewards of the policy's own dream from latent states [S, L]; differentiable."""
+        dream = []
+        for _ in range(horizon):
+            latent = self.model.imagine_step(latent, self.policy(self.model.features(latent)))
+            dream.append(latent)
+        states = {name: torch.stack([each[name] for each in dream]) for name in latent}
+        reward, goes_on = self.model.predict_reward(states), self.model.predict_continue(states)
+        return discounted_sum(reward, goes_on * self.config.discount)
+
+    def _rows(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Windows on the device, with the actions taken upon each row and those that led to it as vectors [B, T, A]."""
+        device = self.context.device
+        flags = {name: batch[name].to(device) for name in ("reward", "is_first", "terminated")}
+        observation = {name: part.to(device) for name, part in batch["observation"].items()}
+        action = to_vector(batch["action"].to(device), self.context.spec.action)
+        led = led_here(action, flags["is_first"])
+        return {"observation": observation, "action": action, "led_here": led, **flags}
+
+
+def model_losses(model: Any, rows: dict[str, Any]) -> tuple[Losses, Metrics]:
+    """Reconstruction, next state, reward and end, over windows [B, T].
+
+    The latent state of the first row is followed by the actions alone. Where an episode begins it is what the encoder
+    sees, and nothing is asked of the step that led there.
+    """
+    is_first = rows["is_first"]
+    seen = model.features(model.observe_sequence(rows["observation"], rows["led_here"], is_first))
+    target = model.scaled(rows["observation"], leading=2)
+    followed = follow(model, seen, rows["action"], is_first)
+    is_step = (~is_first[:, 1:]).float()
+    latent = {"state": followed[:, 1:]}
+    reward_error = model.predict_reward(latent) - rows["reward"][:, 1:]
+    losses = {
+        "reconstruction": functional.mse_loss(model.decoder(seen), target),
+        "next_state": masked_mean((followed - seen.detach())[:, 1:].square().mean(-1), is_step),
+        "next_observation": masked_mean((model.decoder(followed) - target)[:, 1:].square().mean(-1), is_step),
+        "reward": masked_mean(reward_error.square(), is_step),
+        "ending": masked_mean(model.ending_loss(latent, rows["terminated"][:, 1:]), is_step),
+    }
+    return losses, {"train/reward_error": masked_mean(reward_error.detach().abs(), is_step)}
+
+
+def follow(model: Any, seen: Tensor, action: Tensor, is_first: Tensor) -> Tensor:
+    """Latent states [B, T, L] from the first one on by imagination, begun anew from `seen` where an episode begins."""
+    state, states = seen[:, 0], [seen[:, 0]]
+    for t in range(1, seen.shape[1]):
+        imagined = model.imagine_step({"state": state}, action[:, t - 1])["state"]
+        state = torch.where(is_first[:, t].unsqueeze(-1), seen[:, t], imagined)
+        states.append(state)
+    return torch.stack(states, 1)
+
+
+def discounted_sum(reward: Tensor, weight: Tensor) -> Tensor:
+    """[S]: rewards [H, S], each times the weights [H, S] of all steps before it."""
+    before = torch.cat([torch.ones_like(weight[:1]), weight[:-1]]).cumprod(0)
+    return (before * reward).sum(0)
+
+
+def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
+    """The mean of values where the mask is 1; 0 where it nowhere is."""
+    return (values * mask).sum() / mask.sum().clamp(min=1)

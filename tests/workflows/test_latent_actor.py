@@ -1,0 +1,168 @@
+"""The latent actor's losses against naive ones, what an update moves, and that it learns."""
+
+import pytest
+import tiny_tasks  # noqa: F401 - registers the tasks
+import torch
+
+from paddock.components.dynamics.latent_dynamics import LatentModel, LatentModelConfig
+from paddock.core.errors import InputError, PaddockError
+from paddock.core.specs import ArraySpec, Spec
+from paddock.workflows.latent_actor import discounted_sum, follow, masked_mean, model_losses
+
+TINY = [
+    "environment=gym",
+    "workflow=latent_actor",
+    "environment.id=Reach-v0",
+    "environment.num_envs=4",
+    "buffers.replay.length=5",
+    "workflow.horizon=6",
+    "evaluation.episodes=20",
+    "optimizers.policy.learning_rate=1e-3",
+    "optimizers.world_model.learning_rate=2e-3",
+]
+HOOKS = (
+    "[{collect: {steps: 4}}, {update_world_model: {ratio: 0.25}}, {update_controller: {ratio: 0.25}}, "
+    "{evaluate: {every_steps: 200}}]"
+)
+
+
+def phases(until="eval/return >= -1.3"):
+    return (
+        "training.phases=[{name: seed, buffer: replay, controller: random, duration_steps: 400, "
+        f"workflow_hooks: [{{collect: {{steps: 4}}}}]}}, {{name: model, type: offline, buffer: replay, "
+        f"duration_updates: 100, workflow_hooks: [update_world_model]}}, "
+        f"{{name: joint, buffer: replay, until: '{until}', workflow_hooks: {HOOKS}}}]"
+    )
+
+
+def model(goes_on=None):
+    parts = {"a": ArraySpec(shape=(2,), dtype="float32"), "b": ArraySpec(shape=(), dtype="float32")}
+    spec = Spec(observation=parts, action=ArraySpec(shape=(2,), dtype="float32", low=-1.0, high=1.0), is_dict=True)
+    target = "paddock.components.dynamics.latent_dynamics.LatentModel"
+    config = LatentModelConfig.model_validate({"_target_": target, "latent": 4, "goes_on": goes_on})
+    torch.manual_seed(1)
+    made = LatentModel(config, spec)
+    made.learn_scale({"a": torch.randn(50, 2) * 3 + 1, "b": torch.randn(50)})
+    return made
+
+
+def window(batch=3, steps=6):
+    is_first = torch.zeros(batch, steps, dtype=torch.bool)
+    is_first[0, 2] = is_first[1, 0] = True
+    terminated = torch.zeros_like(is_first)
+    terminated[0, 1] = terminated[2, 5] = True
+    return {
+        "observation": {"a": torch.randn(batch, steps, 2), "b": torch.randn(batch, steps)},
+        "action": torch.rand(batch, steps, 2),
+        "led_here": torch.zeros(batch, steps, 2),
+        "reward": torch.randn(batch, steps),
+        "is_first": is_first,
+        "terminated": terminated,
+    }
+
+
+@pytest.mark.parametrize("goes_on", [None, [8]])
+def test_the_losses_are_the_naive_ones(goes_on):
+    """Row by row, step by step, with plain numbers."""
+    made, rows = model(goes_on), window()
+    made.requires_grad_(False)
+    losses, _ = model_losses(made, rows)
+    found = {name: [] for name in losses}
+    for b in range(3):
+        state = None
+        for t in range(6):
+            seen = {name: part[b, t].unsqueeze(0) for name, part in rows["observation"].items()}
+            scaled = made.scaled(seen)[0]
+            encoded = made.observe(made.initial(1), torch.zeros(1, 2), seen, torch.ones(1, dtype=torch.bool))["state"]
+            found["reconstruction"].append((made.decoder(encoded)[0] - scaled).square().mean())
+            if t and not rows["is_first"][b, t]:
+                state = made.imagine_step({"state": state}, rows["action"][b, t - 1].unsqueeze(0))["state"]
+                found["next_state"].append((state - encoded).square().mean())
+                found["next_observation"].append((made.decoder(state)[0] - scaled).square().mean())
+                found["reward"].append((made.predict_reward({"state": state})[0] - rows["reward"][b, t]) ** 2)
+                chance = made.predict_continue({"state": state})[0]
+                found["ending"].append(-(1 - chance if rows["terminated"][b, t] else chance).log() if goes_on else 0.0)
+            else:
+                state = encoded
+    for name, values in found.items():
+        assert losses[name].item() == pytest.approx(float(sum(values) / len(values)), rel=1e-4, abs=1e-7), name
+
+
+def test_the_state_is_followed_by_actions_alone_and_begun_anew_with_an_episode():
+    made, rows = model(), window()
+    seen = made.observe_sequence(rows["observation"], rows["led_here"], rows["is_first"])["state"]
+    followed = follow(made, seen, rows["action"], rows["is_first"])
+    assert torch.equal(followed[0, 2], seen[0, 2])
+    assert not torch.equal(followed[0, 3], seen[0, 3])
+    later = {**rows, "observation": {name: part.clone() for name, part in rows["observation"].items()}}
+    later["observation"]["a"][:, 1:] += 5
+    changed = made.observe_sequence(later["observation"], rows["led_here"], rows["is_first"])["state"]
+    assert torch.equal(follow(made, changed, rows["action"], rows["is_first"])[1:], followed[1:])
+
+
+def test_decoding_speaks_in_the_observations_own_units():
+    made = model()
+    parts = made.decode({"state": torch.zeros(5, 7, 4)})
+    assert {name: part.shape for name, part in parts.items()} == {"a": (5, 7, 2), "b": (5, 7)}
+    raw = made.decoder(torch.zeros(4))
+    flat = torch.cat([parts["a"][0, 0], parts["b"][0, 0].view(1)])
+    assert torch.allclose(flat, raw * (made.scale.variance.float() + 1e-4).sqrt() + made.scale.mean.float(), atol=1e-4)
+
+
+def test_later_rewards_count_less_and_none_after_the_end():
+    reward = torch.tensor([[1.0], [2.0], [4.0]])
+    weight = torch.tensor([[0.9], [0.0], [0.9]])
+    assert discounted_sum(reward, weight).item() == pytest.approx(1 + 0.9 * 2)
+    assert masked_mean(torch.ones(2, 2), torch.zeros(2, 2)) == 0
+
+
+def test_each_update_moves_its_own_part_and_the_policy_learns_through_the_model(prepared):
+    orchestrator = prepared(None, *TINY)
+    workflow, context = orchestrator.workflow, orchestrator.context
+    context.controllers.select("random")
+    phase = orchestrator.config.training.phases[2]
+    workflow.collect_step(400, phase=phase)
+
+    def state(name):
+        return {key: value.clone() for key, value in context.components[name].state_dict().items()}
+
+    def moved(name, before):
+        return {key for key, value in state(name).items() if not torch.equal(value, before[key])}
+
+    before = {name: state(name) for name in ("world_model", "policy")}
+    workflow.update_world_model(context.buffers["replay"].sample(), phase=phase)
+    assert len(moved("world_model", before["world_model"])) == 16
+    assert not moved("policy", before["policy"])
+    before = {name: state(name) for name in ("world_model", "policy")}
+    batch = context.buffers["replay"].sample()
+    metrics = workflow.update_controller(batch, phase=phase)
+    assert not moved("world_model", before["world_model"])
+    assert moved("policy", before["policy"]) == set(before["policy"])
+    assert context.counters.imagined_steps == 6 * 32 * 5
+    for _ in range(30):
+        better = workflow.update_controller(batch, phase=phase)
+    assert better["train/imagined_return"] > metrics["train/imagined_return"]
+
+
+@pytest.mark.parametrize(("task", "best"), [("Reach-v0", -1.3), ("ReachByChoice-v0", -2.2)])
+def test_the_latent_actor_learns_to_reach(prepared, task, best):
+    """From about -8 for random actions to nearly the best there is: -0.5, and -1.3 with three choices."""
+    changes = [f"environment.id={task}", phases(f"eval/return >= {best}"), "training.total_steps=4_000"]
+    outcome = prepared(None, *TINY, *changes).run()
+    assert outcome.latest["eval/return"] >= best
+
+
+def test_a_nan_is_named_with_its_phase_and_the_batch_is_kept(prepared):
+    orchestrator = prepared(None, *TINY, phases())
+    with torch.no_grad():
+        orchestrator.context.components["world_model"].dynamics[0].weight[0, 0] = torch.nan
+    with pytest.raises(PaddockError, match="NaN or Inf in loss in phase 'model', update_world_model"):
+        orchestrator.run()
+    assert list(orchestrator.run_folder.faults.glob("*/batch.safetensors"))
+
+
+def test_pictures_are_refused_in_words():
+    made = model()
+    picture = ArraySpec(shape=(64, 64, 3), dtype="uint8", low=0, high=255)
+    with pytest.raises(InputError, match="reads numbers, and camera is a picture"):
+        LatentModel(made.config, Spec(observation={"camera": picture}, action=made.spec.action))
