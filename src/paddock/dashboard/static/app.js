@@ -1,0 +1,71 @@
+// The page: an address opens a view. `window.paddock.state` tells what the page knows, for tests and the curious.
+
+import { onReachable } from './api.js';
+import { openCockpit } from './cockpit.js';
+import { empty, button, html, replace } from './dom.js';
+import { openGarage } from './drive_view.js';
+import { openComparison, openRun } from './run_view.js';
+import { openRuns } from './runs_view.js';
+import { car } from './snapshots.js';
+import { openStart } from './start_view.js';
+import { startTheme } from './theme.js';
+
+const VIEWS = [
+  [/^\/$/, openRuns, 'runs'],
+  [/^\/new$/, openStart, 'new'],
+  [/^\/run\/([^/]+)$/, openRun, 'runs'],
+  [/^\/compare\/([^/]+)$/, openComparison, 'runs'],
+  [/^\/drive$/, openGarage, 'drive'],
+  [/^\/drive\/([^/]+)$/, openCockpit, 'drive'],
+];
+const main = document.getElementById('main'), link = document.getElementById('link');
+let close = () => {}, turn = 0;
+
+/** What a view fills in: connection, status, scene, snapshot, followed, frames, events, laps, policies, input, gaps, runs. */
+const blank = (route) => ({ route, connection: null, status: null, scene: null, snapshot: null, followed: null, frames: 0,
+  events: [], laps: [], policies: [], input: null, gaps: {}, runs: [],
+  car(index) { return this.snapshot ? car(this.snapshot, index) : null; } });
+
+window.paddock = { state: blank('') };
+
+async function navigate() {
+  const [path, query = ''] = (location.hash.slice(1) || '/').split('?'), mine = (turn += 1);
+  const [pattern, open, section] = VIEWS.find(([one]) => one.test(path)) ?? [null, notFound, ''];
+  for (const one of document.querySelectorAll('nav a')) {
+    if (one.dataset.section === section) one.setAttribute('aria-current', 'page');
+    else one.removeAttribute('aria-current');
+  }
+  close();
+  close = () => {};
+  const state = (window.paddock.state = blank(path));
+  const id = decodeURIComponent(pattern?.exec(path)[1] ?? '');
+  try {
+    const leave = await open(main, { id, query: new URLSearchParams(query) }, state);
+    if (mine === turn) close = leave;
+    else leave();
+  } catch (error) {
+    if (mine === turn) replace(main, failure(error));
+  }
+}
+
+async function notFound() {
+  replace(main, empty('No such page', 'This address leads nowhere.', html('a', { class: 'button strong', href: '#/' }, 'All runs')));
+  return () => {};
+}
+
+function failure(error) {
+  const title = error.status === 404 ? 'Not here' : error.status === 0 ? 'No answer' : 'That did not work';
+  return empty(title, error.message, button('Try again', navigate, { class: 'strong' }), html('a', { class: 'button', href: '#/' }, 'All runs'));
+}
+
+onReachable((isReachable) => {
+  link.textContent = isReachable ? '' : 'Server away, trying again…';
+  document.body.classList.toggle('away', !isReachable);
+});
+document.getElementById('skip').addEventListener('click', (event) => {
+  event.preventDefault();
+  main.focus();
+});
+startTheme(document.getElementById('theme'));
+addEventListener('hashchange', navigate);
+navigate();

@@ -1,0 +1,206 @@
+// Curves of one run or several over each other: panels by theme, zoomed together, growing while they are looked at.
+
+import { runDetails, runMetrics } from './api.js';
+import { choice, compact, duration, empty, html, number, replace, toast, button } from './dom.js';
+import { onTheme } from './theme.js';
+import uPlot from './vendor/uPlot.esm.js';
+
+const PANELS = [
+  ['Return', /^(eval|collect|train)\/return$/],
+  ['Lap time, s', /\/(best_lap|mean_lap|lap_time)$/],
+  ['Finishing', /\/(finish_rate|pace|success_rate)$/],
+  ['Ratio to the reference', /\/(best_ratio|ratio)$/],
+  ['Sector deltas, s', /\/sector_\d+_delta$/],
+  ['Distance and length', /^collect\/(distance|length)$/],
+  ['Reward terms', /\/reward_terms\//],
+  ['Losses', /loss/],
+  ['Exploration', /(entropy|temperature|alpha|epsilon|exploration|noise|log_std)/],
+  ['Change of policy', /\/(kl|clip_fraction)$/],
+  ['Throughput, steps/s', /(steps_per_second|updates_per_second)$/],
+  ['Gradient norm', /gradient_norm/],
+  ['Learning rate', /learning_rate/],
+  ['Machine, %', /^system\/.*percent$/],
+  ['Memory and disk, GB', /^system\/.*_gb$/],
+];
+const MORE = 'Everything else';
+const HEIGHT = 190, REDRAW = 400; // px, ms
+const DASHES = [[], [6, 4], [2, 3], [10, 3, 2, 3]];
+
+const colour = (index) => getComputedStyle(document.documentElement).getPropertyValue(`--c${index % 8}`).trim();
+const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const panelOf = (metric) => PANELS.find(([, pattern]) => pattern.test(metric))?.[0] ?? MORE;
+const short = (metric) => metric.replace(/^collect\/reward_terms\//, '').replace(/^(train|controller|workflow|system)\//, '');
+
+export class Charts {
+  /** runs: [{id, name}…]; the first one is fed by `append`, the others are asked for now and then. */
+  constructor(runs) {
+    this.runs = runs;
+    this.axis = 'agent_steps';
+    this.data = new Map(); // run id -> metric -> {x, y}
+    this.plots = new Map(); // panel title -> {plot, series}
+    this.showsMore = false;
+    this.grid = html('div', { class: 'charts' });
+    this.tools = html('div', { class: 'row' },
+      choice('Horizontal axis', [['agent_steps', 'Steps'], ['seconds', 'Time']], this.axis, (axis) => this._setAxis(axis)),
+      button('Reset zoom', () => this.resetZoom(), { class: 'small' }),
+      html('span', { class: 'soft small wide-only' }, 'Drag to zoom, double-click to see everything, click a name to hide it.'));
+    this.element = html('div', {}, this.tools, this.grid);
+    this._endTheme = onTheme(() => this._rebuild());
+    this._watcher = new ResizeObserver(() => this._resize());
+    this._watcher.observe(this.grid);
+    this._timer = setInterval(() => this._redraw(), REDRAW);
+    this.ready = this.load();
+  }
+
+  close() {
+    this._endTheme();
+    this._watcher.disconnect();
+    clearInterval(this._timer);
+    clearInterval(this._refresher);
+    this._destroy();
+  }
+
+  async setRuns(runs) {
+    this.runs = runs;
+    await this.load();
+  }
+
+  async load() {
+    clearInterval(this._refresher);
+    await Promise.all(this.runs.map((run) => this._fetch(run))).catch((error) => toast(error.message, 'bad'));
+    this._rebuild();
+    if (this.runs.length > 1)
+      this._refresher = setInterval(() => Promise.all(this.runs.slice(1).map((run) => this._fetch(run))).then(
+        () => { this._isDirty = true; }, () => {}), 8000);
+  }
+
+  async _fetch(run) {
+    const { metrics } = await runDetails(run.id);
+    const found = new Map();
+    for (let k = 0; k < metrics.length; k += 40) {
+      const { names } = await runMetrics(run.id, metrics.slice(k, k + 40), this.axis);
+      for (const [name, points] of Object.entries(names)) if (points.x.length) found.set(name, points);
+    }
+    this.data.set(run.id, found);
+  }
+
+  /** A new row of metrics of the first run. */
+  append(row) {
+    const found = this.data.get(this.runs[0].id), at = row[this.axis];
+    if (!found || !Number.isFinite(at)) return;
+    let isNew = false;
+    for (const [name, value] of Object.entries(row)) {
+      if (!name.includes('/') || !Number.isFinite(value)) continue;
+      if (!found.has(name)) {
+        found.set(name, { x: [], y: [] });
+        isNew = true;
+      }
+      const { x, y } = found.get(name);
+      if (x.length && x.at(-1) >= at) continue;
+      x.push(at);
+      y.push(value);
+    }
+    this._isDirty = true;
+    if (isNew) this._rebuild();
+  }
+
+  resetZoom() {
+    for (const { plot } of this.plots.values()) plot.setData(plot.data, true);
+  }
+
+  async _setAxis(axis) {
+    this.axis = axis;
+    await this.load();
+  }
+
+  _titles() {
+    const metrics = new Set(this.runs.flatMap((run) => [...(this.data.get(run.id)?.keys() ?? [])]));
+    const groups = new Map([...PANELS.map(([title]) => [title, []]), [MORE, []]]);
+    for (const metric of [...metrics].sort()) groups.get(panelOf(metric)).push(metric);
+    return groups;
+  }
+
+  _destroy() {
+    for (const { plot } of this.plots.values()) plot.destroy();
+    this.plots.clear();
+  }
+
+  _rebuild() {
+    this._destroy();
+    const groups = this._titles(), more = groups.get(MORE);
+    groups.delete(MORE);
+    replace(this.grid);
+    for (const [title, metrics] of groups) if (metrics.length) this._panel(title, metrics);
+    if (this.showsMore) for (const metric of more) this._panel(metric, [metric]);
+    if (!this.plots.size)
+      this.grid.append(empty('No curves yet', 'Numbers appear here with the first row that the run logs.'));
+    if (more.length) this.grid.append(button(
+      this.showsMore ? 'Show less' : `Show ${more.length} more`,
+      () => { this.showsMore = !this.showsMore; this._rebuild(); }, { class: 'small more' }));
+    this._isDirty = false;
+  }
+
+  _panel(title, metrics) {
+    const series = this.runs.flatMap((run, r) => metrics.map((metric, m) => ({ run, metric, r, m })))
+      .filter(({ run, metric }) => this.data.get(run.id)?.has(metric));
+    const holder = html('figure', { class: 'chart', 'data-panel': title }, html('figcaption', {}, title));
+    this.grid.append(holder);
+    const width = Math.max(holder.clientWidth, 200);
+    const plot = new uPlot(this._options(width, series), this._table(series), holder);
+    this.plots.set(title, { plot, series });
+  }
+
+  _table(series) {
+    if (!series.length) return [[]];
+    return uPlot.join(series.map(({ run, metric }) => {
+      const { x, y } = this.data.get(run.id).get(metric);
+      return [x, y];
+    }));
+  }
+
+  _options(width, series) {
+    const isAlone = this.runs.length === 1, format = this.axis === 'seconds' ? duration : compact;
+    const axis = { stroke: style('--soft'), grid: { stroke: style('--grid'), width: 1 }, ticks: { show: false },
+      font: '12px system-ui, sans-serif' };
+    return {
+      width,
+      height: HEIGHT,
+      cursor: { sync: { key: 'paddock' }, drag: { x: true, y: false }, points: { size: 6 } },
+      scales: { x: { time: false } },
+      axes: [
+        { ...axis, values: (_, ticks) => ticks.map(format), size: 28, space: 60 },
+        { ...axis, values: (_, ticks) => ticks.map(compact), size: 52 },
+      ],
+      series: [
+        { label: this.axis === 'seconds' ? 'time' : 'step', value: (_, value) => (value === null ? '' : format(value)) },
+        ...series.map(({ run, metric, r, m }) => ({
+          label: isAlone ? short(metric) : `${run.name} · ${short(metric)}`,
+          stroke: colour(isAlone ? m : r),
+          dash: isAlone ? DASHES[Math.floor(m / 8) % 4] : DASHES[m % 4],
+          width: 1.6,
+          spanGaps: true,
+          points: { show: this.data.get(run.id).get(metric).x.length < 3 },
+          value: (_, value) => (value === null || value === undefined ? '' : number(value)),
+        })),
+      ],
+    };
+  }
+
+  _redraw() {
+    if (!this._isDirty || document.hidden) return;
+    this._isDirty = false;
+    for (const { plot, series } of this.plots.values()) {
+      const [old] = plot.data, { min, max } = plot.scales.x;
+      const isZoomed = old.length > 1 && (min > old[0] || max < old.at(-1));
+      plot.setData(this._table(series), !isZoomed);
+      if (isZoomed) plot.setScale('x', { min, max });
+    }
+  }
+
+  _resize() {
+    for (const { plot } of this.plots.values()) {
+      const width = plot.root.parentElement.clientWidth;
+      if (width && width !== plot.width) plot.setSize({ width, height: HEIGHT });
+    }
+  }
+}

@@ -1,0 +1,214 @@
+// At the wheel: the picture turns with the car, inputs leave sixty times a second, the clock runs against others.
+
+import { get } from './api.js';
+import { act } from './controls.js';
+import { button, choice, delta, html, lapTime, replace, statusChip, toast, write } from './dom.js';
+import { MODES } from './drive_view.js';
+import { Inputs } from './inputs.js';
+import { LapTiming } from './lap_timing.js';
+import { Live } from './live.js';
+import { car } from './snapshots.js';
+import { Stage } from './stage.js';
+import { ghostColour } from './track_view.js';
+
+const SEND_EVERY = 1000 / 60 - 2; // ms
+const OWN_CAR = 0;
+
+export async function openCockpit(main, { id }, state) {
+  await get(`/api/runs/${encodeURIComponent(id)}`);
+  document.title = 'Driving · Paddock';
+  const cockpit = new Cockpit(id, state);
+  replace(main, cockpit.element);
+  cockpit.stage.view.above.focus();
+  return () => cockpit.close();
+}
+
+class Cockpit {
+  constructor(id, state) {
+    Object.assign(this, { id, state, mode: 'manual', sent: 0 });
+    this.inputs = new Inputs();
+    this.inputs.oncleared = () => this.live?.send({ type: 'release' });
+    this.timing = new LapTiming();
+    this.stage = new Stage(id, { isDriving: true, onframe: () => this._frame() });
+    this.stage.title = 'You';
+    this._build();
+    this.live = new Live(id, this._handlers());
+    this.stage.live = this.live;
+    this.live.wish({ type: 'rate', hz: 60 });
+    this.live.wish({ type: 'rays', on: this.stage.view.options.rays });
+    this.live.wish({ type: 'follow', car: OWN_CAR });
+    this._stop = new AbortController();
+    addEventListener('keydown', (event) => this._key(event), { signal: this._stop.signal });
+  }
+
+  close() {
+    this._stop.abort();
+    this.live.send({ type: 'release' });
+    this.live.close();
+    this.inputs.close();
+    this.stage.close();
+  }
+
+  _build() {
+    this.modes = choice('Who steers', MODES, this.mode, (mode) => this._setMode(mode));
+    this.assist = html('input', { type: 'range', min: 0, max: 1, step: 0.05, value: 0.5, 'aria-label': 'Share of the help',
+      onchange: () => this._setMode('assisted') });
+    this.assistRow = html('label', { class: 'labelled', hidden: true }, html('span', { class: 'soft small' }, 'Help'), this.assist);
+    this.gap = html('b', { class: 'gap' });
+    this.gapTitle = html('span', { class: 'soft small' });
+    this.gapBox = html('div', { class: 'hud gapbox', hidden: true }, this.gap, this.gapTitle);
+    this.stage.frame.append(this.gapBox, this.inputs.element);
+    this.board = html('tbody', {});
+    this.heads = html('tr', {});
+    this.lapList = html('ol', { class: 'laps', reversed: true });
+    this.chip = html('span', {});
+    this.notice = html('p', { class: 'soft small' }, 'Press ↑ to go. Laps that stay on the road count, and are kept.');
+    this.element = html('div', { class: 'run drive' },
+      html('div', { class: 'pitwall' }, html('div', { class: 'left' }, this.stage.element),
+        html('div', { class: 'right' },
+          html('section', { class: 'card' }, html('div', { class: 'row spread' }, html('h1', {}, 'Drive'), this.chip),
+            this.modes, this.assistRow, html('div', { class: 'row' },
+              button('Back to the line', () => this._reset()), button('End the drive', () => this._leave())), this.notice),
+          html('section', { class: 'card' }, html('h2', {}, 'Sectors'),
+            html('div', { class: 'scroll' }, html('table', { class: 'sectors' }, html('thead', {}, this.heads), this.board))),
+          html('section', { class: 'card' }, html('h2', {}, 'Your laps'), this.lapList))));
+    this._listLaps();
+  }
+
+  _handlers() {
+    const { state } = this;
+    return {
+      scene: (scene) => {
+        state.scene = scene;
+        this.stage.setScene(scene);
+        this.timing.setScene(scene, this.stage.view.circuit);
+        for (const ghost of this.stage.view.ghosts.values()) this.timing.setGhost(ghost);
+        this.stage.view.follow(OWN_CAR);
+      },
+      snapshot: (snapshot) => { state.snapshot = snapshot; this.stage.push(snapshot); },
+      ghost: (ghost) => { this.stage.setGhost(ghost); this.timing.setGhost(ghost); },
+      status: (status) => this._status(status),
+      event: (row) => state.events.push(row),
+      lap: (lap) => this._lap(lap),
+      gone: () => this._gone(),
+      unknown: () => this._gone(),
+      link: (isOpen) => { state.connection = isOpen ? 'open' : 'lost'; },
+    };
+  }
+
+  _status(status) {
+    this.state.status = status;
+    if (this.chip.textContent !== status.status) replace(this.chip, statusChip(status.status));
+    if (status.mode && status.mode !== this.mode) {
+      this.mode = status.mode;
+      this.modes.select(status.mode);
+    }
+    this.assistRow.hidden = this.mode !== 'assisted';
+  }
+
+  _frame() {
+    const { latest } = this.stage.view.playback, now = performance.now();
+    this.state.frames = this.stage.view.frames;
+    if (!latest) return;
+    const own = car(latest, OWN_CAR), elapsed = Math.min((now - (this._last ?? now)) / 1000, 0.1);
+    this._last = now;
+    const { steer, throttle, brake } = this.inputs.update(elapsed, own.speed ?? 0);
+    this.state.input = { steer, throttle, brake };
+    if (now - this.sent >= SEND_EVERY && document.hasFocus()) {
+      this.sent = now;
+      this.live.send({ type: 'input', steer, throttle, brake, t: now });
+    }
+    if (latest.sequence !== this._timed) this._time(own, latest);
+  }
+
+  _time(own, latest) {
+    this._timed = latest.sequence;
+    const gaps = this.timing.update({ progress: own.progress ?? 0, lapTime: own.lapTime ?? 0 });
+    this.state.gaps = gaps;
+    const kind = ['agent', 'best', 'classical', 'reference'].find((one) => one in gaps);
+    this.gapBox.hidden = !kind;
+    if (kind) {
+      write(this.gap, delta(gaps[kind], 2));
+      this.gap.className = `gap ${gaps[kind] < 0 ? 'good' : 'bad'}`;
+      write(this.gapTitle, `to ${this.timing.tables.get(kind).title}`);
+    }
+    const key = `${this.timing.sectors.length}|${this.timing.laps.length}|${this.timing.tables.size}`;
+    if (key !== this._drawn) this._drawBoard(key);
+  }
+
+  _drawBoard(key) {
+    this._drawn = key;
+    const { timing } = this, tables = [...timing.tables], last = timing.laps.at(-1);
+    const columns = tables.map(([kind, table]) => [kind, table, table.sectors(timing.bounds)]);
+    replace(this.heads, html('th', {}), html('th', { class: 'num' }, 'You'), columns.map(([kind, table]) => {
+      const swatch = html('i', { class: 'swatch' });
+      swatch.style.background = ghostColour(kind);
+      return html('th', { class: 'num' }, swatch, ' ', table.title);
+    }));
+    const isFresh = timing.sectors.length === 0 && last;
+    const own = isFresh ? last.sectors ?? [] : timing.sectors;
+    const rows = Array.from({ length: timing.bounds.length + 1 }, (_, k) => this._boardRow(`S${k + 1}`, own[k],
+      columns.map(([, , sectors]) => sectors[k])));
+    rows.push(this._boardRow('Lap', isFresh ? last.lap_time : null, columns.map(([, table]) => table.lapTime)));
+    replace(this.board, rows);
+  }
+
+  _boardRow(name, own, others) {
+    return html('tr', {}, html('th', { scope: 'row' }, name), html('td', { class: 'num' }, own ? own.toFixed(2) : '–'),
+      others.map((other) => html('td', { class: `num ${own ? (own < other ? 'good' : 'bad') : 'soft'}` },
+        own ? delta(own - other, 2) : other.toFixed(2))));
+  }
+
+  _lap(lap) {
+    if (lap.car !== OWN_CAR) return;
+    this.state.laps.push(lap);
+    this.timing.finish(lap);
+    toast(`Lap ${lapTime(lap.lap_time)}${lap.valid === false ? ', left the road: not counted' : ''}`,
+      lap.valid === false ? 'bad' : 'good');
+    this._listLaps();
+  }
+
+  _listLaps() {
+    const { laps, best } = this.timing;
+    if (!laps.length) return replace(this.lapList, html('li', { class: 'soft none' }, 'None yet: cross the line twice.'));
+    return replace(this.lapList, [...laps].reverse().map((lap) => html('li', { class: lap === best ? 'best' : '' },
+      html('b', {}, lapTime(lap.lap_time)), lap === best ? ' best' : '', html('span', { class: 'soft small' },
+        ` ${(lap.sectors ?? []).map((sector) => (sector === null ? '–' : sector.toFixed(2))).join('  ')}`),
+      lap.valid === false ? html('span', { class: 'bad small' }, ' off the road') : null)));
+  }
+
+  async _setMode(mode) {
+    this.modes.select(mode);
+    if (await act(this.id, 'mode', { mode, assist: Number(this.assist.value) })) {
+      this.mode = mode;
+      this.assistRow.hidden = mode !== 'assisted';
+    }
+    this.stage.view.above.focus();
+  }
+
+  async _reset() {
+    this.inputs.clear();
+    this.timing.restart();
+    await act(this.id, 'reset');
+    this.stage.view.above.focus();
+  }
+
+  async _leave() {
+    if (await act(this.id, 'stop')) location.hash = '#/drive';
+  }
+
+  _gone() {
+    this.stage.say('This drive has ended.');
+    this.state.connection = 'gone';
+    replace(this.notice, html('a', { class: 'button strong', href: '#/drive' }, 'Drive again'));
+  }
+
+  _key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.('input, select, textarea')) return;
+    if (event.code === 'KeyR') this._reset();
+    if (event.code === 'KeyM') {
+      const order = MODES.map(([mode]) => mode);
+      this._setMode(order[(order.indexOf(this.mode) + 1) % order.length]);
+    }
+  }
+}

@@ -1,0 +1,91 @@
+// Choosing a track, a car and an opponent for a drive.
+
+import { get, post } from './api.js';
+import { choice, field, html, lapTime, replace, toast } from './dom.js';
+
+export const MODES = [['manual', 'Manual'], ['assisted', 'Assisted'], ['ai', 'AI']];
+
+export async function openGarage(main, { query }) {
+  document.title = 'Drive · Paddock';
+  const [tracks, cars, policies] = await Promise.all([get('/api/tracks'), get('/api/cars'), get('/api/policies').catch(() => [])]);
+  const wanted = query.get('track') ?? tracks[0]?.name;
+  let mode = query.get('mode') ?? 'manual';
+  const car = html('select', { id: 'drive-car' }, cars.map((name) => html('option', {}, name)));
+  if (cars.includes(query.get('car'))) car.value = query.get('car');
+  const opponent = html('select', { id: 'drive-opponent' });
+  const problem = html('p', { class: 'problem', role: 'alert', hidden: true });
+  const start = html('button', { class: 'strong', type: 'submit' }, 'To the grid');
+  const board = html('div', { class: 'small soft' });
+  const cards = html('div', { class: 'cards tracks', role: 'radiogroup', 'aria-label': 'Track' }, tracks.map((track) => trackCard(track, wanted)));
+  const form = html('form', { class: 'start' }, cards, html('aside', { class: 'card sticky' }, html('h2', {}, 'Your drive'),
+    field('Car', car), field('Opponent', opponent, 'Saved policies of this folder race you on any track.'),
+    html('div', { class: 'field' }, html('span', {}, 'Who steers'), choice('Who steers', MODES, mode, (value) => { mode = value; })),
+    problem, html('div', { class: 'row' }, start), help(), board));
+  const chosen = () => form.querySelector('input[name=track]:checked')?.value;
+
+  function refresh() {
+    replace(opponent, html('option', { value: '' }, 'Nobody'), html('option', { value: 'classical' }, 'Classical driver'),
+      policies.map((row) => html('option', { value: row.ref }, policyName(row))));
+    opponent.value = query.get('opponent') ?? 'classical';
+    showLaps(board, chosen());
+  }
+
+  form.addEventListener('change', (event) => { if (event.target.name === 'track') showLaps(board, chosen()); });
+  form.addEventListener('submit', async (event) => {
+    event.preventDefault();
+    start.disabled = true;
+    problem.hidden = true;
+    try {
+      const { id } = await post('/api/drive', { track: chosen(), car: car.value, opponent: opponent.value || null, mode });
+      toast('Warming the tyres…');
+      location.hash = `#/drive/${encodeURIComponent(id)}`;
+    } catch (error) {
+      problem.textContent = error.message;
+      problem.hidden = false;
+      start.disabled = false;
+    }
+  });
+  replace(main, html('header', { class: 'head' }, html('div', {}, html('h1', {}, 'Take the wheel'),
+    html('p', { class: 'soft' }, 'Keyboard, gamepad or touch. Your laps are kept, as ghosts and as examples to learn from.'))), form);
+  refresh();
+  return () => {};
+}
+
+function policyName(row) {
+  const lap = row.metrics?.['eval/best_lap'];
+  return [`${row.run} · ${row.name}`, lap ? lapTime(lap) : null, row.track].filter(Boolean).join(' · ');
+}
+
+async function showLaps(board, track) {
+  replace(board);
+  if (!track) return;
+  const laps = await get(`/api/laps?track=${encodeURIComponent(track)}`).catch(() => []);
+  if (laps.length) replace(board, html('h3', {}, 'Laps driven here'), html('ol', {}, [...laps].sort((a, b) => a.lap_time - b.lap_time).slice(0, 5)
+    .map((lap) => html('li', {}, `${lapTime(lap.lap_time)} · ${lap.driver} · ${lap.car}`))));
+}
+
+const help = () => html('p', { class: 'soft small keys' }, html('kbd', {}, '← →'), ' or ', html('kbd', {}, 'A D'), ' steer, ',
+  html('kbd', {}, '↑'), ' ', html('kbd', {}, 'W'), ' throttle, ', html('kbd', {}, '↓'), ' ', html('kbd', {}, 'S'), ' ', html('kbd', {}, 'space'),
+  ' brake, ', html('kbd', {}, 'R'), ' back to the line, ', html('kbd', {}, 'M'), ' who steers.');
+
+function trackCard(track, wanted) {
+  const input = html('input', { type: 'radio', name: 'track', value: track.name });
+  input.checked = track.name === wanted;
+  const facts = [track.length ? `${Math.round(track.length).toLocaleString('en')} m` : null, track.difficulty,
+    track.reference ? lapTime(track.reference, 1) : null];
+  return html('label', { class: 'option' }, input, outline(track.outline), html('b', {}, track.title ?? track.name),
+    html('span', { class: 'soft small' }, facts.filter(Boolean).join(' · ')));
+}
+
+function outline(points) {
+  if (!points?.length) return null;
+  const SVG = 'http://www.w3.org/2000/svg', xs = points.map(([x]) => x), ys = points.map(([, y]) => y);
+  const left = Math.min(...xs), top = Math.max(...ys), size = Math.max(Math.max(...xs) - left, top - Math.min(...ys), 1);
+  const picture = document.createElementNS(SVG, 'svg'), path = document.createElementNS(SVG, 'path');
+  const width = ((Math.max(...xs) - left) / size) * 100, height = ((top - Math.min(...ys)) / size) * 100;
+  picture.setAttribute('viewBox', `-6 -6 ${width + 12} ${height + 12}`);
+  picture.setAttribute('aria-hidden', 'true');
+  path.setAttribute('d', `M${points.map(([x, y]) => `${(((x - left) / size) * 100).toFixed(1)},${(((top - y) / size) * 100).toFixed(1)}`).join('L')}Z`);
+  picture.append(path);
+  return picture;
+}

@@ -1,0 +1,94 @@
+// How a lap under way stands against others: the reference, the classical driver, the agent, a person's best.
+
+/** A lap as time over the share of the lap, so that two laps can be compared at one place. */
+export class LapTable {
+  constructor(ghost, circuit) {
+    this.title = ghost.driver ?? ghost.kind;
+    this.lapTime = ghost.lap_time;
+    this.shares = [0];
+    this.times = [0];
+    let near = null;
+    ghost.x.forEach((x, k) => {
+      const { share, index } = circuit.progress(x, ghost.y[k], near);
+      near = index;
+      const time = ghost.time ? ghost.time[k] : k * ghost.dt;
+      if (share > this.shares.at(-1) && time > this.times.at(-1) && time < this.lapTime) {
+        this.shares.push(share);
+        this.times.push(time);
+      }
+    });
+    this.shares.push(1);
+    this.times.push(this.lapTime);
+  }
+
+  /** Seconds since the line at a share of the lap. */
+  at(share) {
+    let low = 0, high = this.shares.length - 1;
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (this.shares[middle] <= share) low = middle;
+      else high = middle;
+    }
+    const part = (share - this.shares[low]) / (this.shares[high] - this.shares[low] || 1);
+    return this.times[low] + part * (this.times[high] - this.times[low]);
+  }
+
+  sectors(bounds) {
+    const marks = [0, ...bounds, 1].map((share) => this.at(share));
+    return marks.slice(1).map((time, k) => time - marks[k]);
+  }
+}
+
+/** Follows one car round: its sectors so far, its laps, and the gap to every table at this moment. */
+export class LapTiming {
+  constructor() {
+    this.tables = new Map();
+    this.bounds = [];
+    this.laps = [];
+    this.restart();
+  }
+
+  setScene(scene, circuit) {
+    this.circuit = circuit;
+    this.bounds = (scene.sectors ?? []).map((along) => along / circuit.length).filter((share) => share > 0.01 && share < 0.99);
+    this.tables.clear();
+    this.restart();
+  }
+
+  setGhost(ghost) {
+    if (this.circuit && ghost.x.length > 3) this.tables.set(ghost.kind, new LapTable(ghost, this.circuit));
+  }
+
+  restart() {
+    this.sectors = [];
+    this.before = null;
+  }
+
+  /** car: see `snapshots.car`. Gives the gaps in s by kind of table; negative is ahead. */
+  update({ progress, lapTime }) {
+    const { before } = this;
+    if (before && (lapTime < before.lapTime - 0.5 || progress < before.progress - 0.5)) this.sectors = [];
+    else if (before) this._cross(before, progress, lapTime);
+    this.before = { progress, lapTime };
+    const gaps = {};
+    if (lapTime > 0.3 && progress > 0.002) for (const [kind, table] of this.tables) gaps[kind] = lapTime - table.at(progress);
+    return gaps;
+  }
+
+  _cross(before, progress, lapTime) {
+    const bound = this.bounds[this.sectors.length];
+    if (bound === undefined || before.progress >= bound || progress < bound) return;
+    const part = (bound - before.progress) / (progress - before.progress || 1);
+    const time = before.lapTime + part * (lapTime - before.lapTime);
+    this.sectors.push(time - this.sectors.reduce((sum, sector) => sum + sector, 0));
+  }
+
+  /** A lap that was counted: {lap_time, sectors}. */
+  finish(lap) {
+    this.laps.push(lap);
+  }
+
+  get best() {
+    return this.laps.filter((lap) => lap.valid !== false).reduce((least, lap) => (least && least.lap_time <= lap.lap_time ? least : lap), null);
+  }
+}

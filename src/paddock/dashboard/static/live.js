@@ -1,0 +1,76 @@
+// One socket to one run: scenes, snapshots, events in; wishes and steering out. It comes back by itself.
+
+import { liveAddress, setReachable } from './api.js';
+import { decode } from './snapshots.js';
+
+const FIRST_PAUSE = 300, LONGEST_PAUSE = 3000; // ms
+const UNKNOWN_RUN = 4404;
+
+export class Live {
+  /** handlers: by message type, and `snapshot(snapshot)`, `link(isOpen)`, `unknown()`. */
+  constructor(id, handlers) {
+    this.id = id;
+    this.handlers = handlers;
+    this.wishes = {}; // what the server has to be told again after a reconnect, by type
+    this.pause = FIRST_PAUSE;
+    this.latency = null; // ms there and back
+    this._isClosed = false;
+    this._open();
+    this._pings = setInterval(() => this.send({ type: 'ping', t: performance.now() }), 2000);
+  }
+
+  get isOpen() {
+    return this.socket.readyState === WebSocket.OPEN;
+  }
+
+  send(message) {
+    if (this.isOpen && this.socket.bufferedAmount < 4096) this.socket.send(JSON.stringify(message));
+  }
+
+  /** A message that stays true: said now, and again whenever the connection is new. */
+  wish(message) {
+    this.wishes[message.type] = message;
+    this.send(message);
+  }
+
+  close() {
+    this._isClosed = true;
+    clearTimeout(this._timer);
+    clearInterval(this._pings);
+    this.socket.close();
+  }
+
+  _open() {
+    this.socket = new WebSocket(liveAddress(this.id));
+    this.socket.binaryType = 'arraybuffer';
+    this.socket.onopen = () => {
+      this.pause = FIRST_PAUSE;
+      setReachable(true);
+      this._tell('link', true);
+      for (const wish of Object.values(this.wishes)) this.send(wish);
+    };
+    this.socket.onmessage = ({ data }) => this._hear(data);
+    this.socket.onclose = ({ code }) => {
+      if (this._isClosed) return;
+      this._tell('link', false);
+      if (code === UNKNOWN_RUN) return this._tell('unknown');
+      this._timer = setTimeout(() => this._open(), this.pause);
+      this.pause = Math.min(this.pause * 1.6, LONGEST_PAUSE);
+    };
+  }
+
+  _hear(data) {
+    if (data instanceof ArrayBuffer) {
+      const snapshot = decode(data);
+      if (snapshot) this._tell('snapshot', snapshot);
+      return;
+    }
+    const message = JSON.parse(data);
+    if (message.type === 'pong') this.latency = performance.now() - message.t;
+    else this._tell(message.type, message);
+  }
+
+  _tell(type, message) {
+    this.handlers[type]?.(message);
+  }
+}

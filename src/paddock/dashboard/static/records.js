@@ -1,0 +1,93 @@
+// What happened in a run, and the policies that it kept.
+
+import { runPolicies } from './api.js';
+import { act } from './controls.js';
+import { ago, button, compact, empty, html, lapTime, number, replace } from './dom.js';
+
+const KEPT = 200;
+const QUIET = new Set(['time', 'event', 'type', 'agent_steps']);
+const KINDS = { alert: 'bad', failed: 'bad', fault: 'bad', error: 'bad', evaluation: 'good', finished: 'good', record: 'good' };
+const TOLD = ['eval/best_lap', 'eval/mean_lap', 'eval/return', 'eval/finish_rate', 'eval/success_rate'];
+
+const isTime = (name) => /(lap|lap_time)$/.test(name) && !/lap_std/.test(name);
+const shown = (name, value) => (typeof value === 'number' ? (isTime(name) ? lapTime(value) : number(value))
+  : typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value));
+
+/** The words behind an event's name: an evaluation tells its main numbers, any other what it carries. */
+export function describe(row) {
+  const names = Object.keys(row).filter((name) => !QUIET.has(name) && row[name] !== null);
+  const told = row.event === 'evaluation' ? TOLD.filter((name) => name in row) : names;
+  return (told.length ? told : names.slice(0, 4))
+    .map((name) => `${name.replace(/^eval\//, '').replaceAll('_', ' ')} ${shown(name, row[name])}`).join(' · ');
+}
+
+export class Events {
+  constructor() {
+    this.list = html('ol', { class: 'events', 'aria-label': 'Events, newest first' });
+    this.element = html('section', { class: 'card' }, html('h2', {}, 'Events'), this.list);
+    this.count = 0;
+    this.set([]);
+  }
+
+  set(rows) {
+    this.count = rows.length;
+    replace(this.list, rows.slice(-KEPT).reverse().map((row) => this._item(row)));
+    if (!rows.length) this.list.append(html('li', { class: 'soft' }, 'Nothing has happened yet.'));
+  }
+
+  add(row) {
+    if (!this.count) replace(this.list);
+    this.count += 1;
+    const item = this._item(row);
+    item.classList.add('fresh');
+    this.list.prepend(item);
+    if (this.list.children.length > KEPT) this.list.lastChild.remove();
+  }
+
+  _item(row) {
+    const time = new Date(row.time), clock = Number.isNaN(time.getTime()) ? '' : time.toLocaleTimeString('en-GB');
+    return html('li', { 'data-event': row.event }, html('time', { class: 'soft' }, clock),
+      html('span', {}, html('b', { class: KINDS[row.event] ?? '' }, String(row.event).replaceAll('_', ' ')), ' ', describe(row)),
+      html('span', { class: 'soft steps' }, compact(row.agent_steps)));
+  }
+}
+
+export class Policies {
+  constructor(id) {
+    this.id = id;
+    this.body = html('div', {});
+    this.element = html('section', { class: 'card' }, html('h2', {}, 'Saved policies'),
+      html('p', { class: 'soft small' }, 'Kept by you, and by the run itself whenever it improves.'), this.body);
+    this.can = [];
+  }
+
+  async refresh() {
+    this.rows = await runPolicies(this.id);
+    this._draw();
+  }
+
+  setCan(can) {
+    if (this.can.includes('load') === can.includes('load')) return;
+    this.can = can;
+    if (this.rows) this._draw();
+  }
+
+  _draw() {
+    if (!this.rows.length)
+      return replace(this.body, empty('None yet', 'Press “Save policy”, or wait until the run improves.'));
+    return replace(this.body, html('ul', { class: 'policies' }, this.rows.map((row) => this._item(row))));
+  }
+
+  _item(row) {
+    const metrics = Object.entries(row.metrics ?? {});
+    const told = metrics.filter(([name]) => TOLD.includes(name) || /pace|lap|return/.test(name)).slice(0, 3);
+    const load = button(row.is_loaded ? 'Loaded' : 'Load', async () => {
+      if (await act(this.id, 'load', { policy: row.name })) await this.refresh();
+    }, { class: 'small', disabled: !this.can.includes('load'), 'aria-label': `Load ${row.name}` });
+    return html('li', { 'data-policy': row.name }, html('div', {}, html('b', {}, row.name), ' ',
+      html('span', { class: 'soft small' }, `${compact(row.agent_steps)} steps, ${ago(row.saved)}`),
+      html('div', { class: 'soft small' },
+        told.map(([name, value]) => `${name.replace(/^eval\//, '').replaceAll('_', ' ')} ${shown(name, value)}`).join(' · '))),
+      row.is_loaded ? html('span', { class: 'good small' }, 'in use') : null, load);
+  }
+}

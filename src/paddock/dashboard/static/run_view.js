@@ -1,0 +1,193 @@
+// One run: its picture, its controls, its curves and its record, live while it lives.
+
+import { get, runDetails } from './api.js';
+import { Charts } from './charts.js';
+import { Controls, Rewards } from './controls.js';
+import { compact, duration, empty, html, isNumber, lapTime, number, replace, statusChip, toast, write } from './dom.js';
+import { Live } from './live.js';
+import { Events, Policies } from './records.js';
+import { Stage } from './stage.js';
+
+const POLICY_EVENTS = new Set(['policy', 'save', 'load', 'control', 'evaluation', 'record']);
+
+export async function openRun(main, { id }, state) {
+  const details = await runDetails(id);
+  document.title = `${details.name} · Paddock`;
+  const page = new RunPage(id, details, state);
+  replace(main, page.element);
+  return () => page.close();
+}
+
+class RunPage {
+  constructor(id, details, state) {
+    Object.assign(this, { id, details, state });
+    this.stage = new Stage(id, { onframe: (stage) => this._frame(stage) });
+    this.policies = new Policies(id);
+    this.controls = new Controls(id, { onsaved: () => this._refreshPolicies() });
+    this.rewards = new Rewards(id);
+    this.events = new Events();
+    this.charts = new Charts([{ id, name: details.name }]);
+    this._build();
+    this._show(details);
+    this.events.set(details.events ?? []);
+    this._refreshPolicies();
+    this.live = new Live(id, this._handlers());
+    this.stage.live = this.live;
+    this.live.wish({ type: 'rays', on: true });
+    if (!details.is_live) this._ended();
+  }
+
+  close() {
+    this.live.close();
+    this.stage.close();
+    this.charts.close();
+  }
+
+  _build() {
+    const { details } = this;
+    this.chip = html('span', {});
+    this.tiles = Object.fromEntries(['Steps', 'Steps per second', 'Time', 'Best lap', 'Score'].map((name) => [name, html('b', {}, '–')]));
+    this.phases = html('ol', { class: 'phases', 'aria-label': 'Phases' });
+    const facts = [details.experiment, details.algorithm, details.environment, `seed ${details.seed}`, ...(details.tags ?? [])];
+    this.element = html('div', { class: 'run' },
+      html('header', { class: 'head' }, html('div', {}, html('h1', {}, details.name, ' ', this.chip),
+        html('p', { class: 'soft' }, facts.filter(Boolean).join(' · '))), this.phases),
+      html('div', { class: 'pitwall' },
+        html('div', { class: 'left' }, this.stage.element, html('dl', { class: 'tiles' },
+          Object.entries(this.tiles).map(([name, node]) => html('div', {}, html('dt', {}, name), html('dd', {}, node))))),
+        html('div', { class: 'right' }, this.controls.element, this.rewards.element, this.policies.element)),
+      html('section', { class: 'card' }, html('div', { class: 'row spread' }, html('h2', {}, 'Curves'), this._overlay()), this.charts.element),
+      this.events.element);
+  }
+
+  /** A menu of other runs whose curves may lie over this one's. */
+  _overlay() {
+    const menu = html('select', { 'aria-label': 'Lay another run over the curves' }, html('option', { value: '' }, 'Compare with…'));
+    get('/api/runs').then((rows) => {
+      for (const row of rows.filter((one) => one.id !== this.id && one.kind !== 'driving').slice(0, 60))
+        menu.append(html('option', { value: row.id }, row.name));
+    }).catch(() => {});
+    menu.addEventListener('change', () => {
+      const [option] = menu.selectedOptions, own = this.charts.runs[0];
+      const others = this.charts.runs.slice(1).filter((run) => run.id !== menu.value);
+      this.charts.setRuns(menu.value ? [own, ...others, { id: menu.value, name: option.textContent }] : [own]);
+      menu.options[0].textContent = menu.value ? 'Only this run' : 'Compare with…';
+      menu.value = menu.value || '';
+    });
+    return menu;
+  }
+
+  _handlers() {
+    return {
+      scene: (scene) => { this.state.scene = scene; this.stage.setScene(scene); },
+      snapshot: (snapshot) => { this.state.snapshot = snapshot; this.stage.push(snapshot); },
+      ghost: (ghost) => this.stage.setGhost(ghost),
+      status: (status) => this._status(status),
+      event: (row) => this._event(row),
+      metrics: (row) => this.charts.append(row.row ?? row),
+      lap: (lap) => { this.state.laps.push(lap); },
+      gone: () => this._refresh(),
+      unknown: () => this._refresh(),
+      link: (isOpen) => this._link(isOpen),
+    };
+  }
+
+  _link(isOpen) {
+    this.state.connection = isOpen ? 'open' : 'lost';
+    if (!isOpen || !this._wasLost) {
+      this._wasLost = !isOpen;
+      return;
+    }
+    this._wasLost = false;
+    this._refresh();
+    this.charts.load();
+  }
+
+  async _refresh() {
+    try {
+      this._show(await runDetails(this.id));
+      this.events.set(this.details.events ?? []);
+      await this._refreshPolicies();
+    } catch (error) {
+      if (error.status) toast(error.message, 'bad');
+    }
+    if (!this.details.is_live) this._ended();
+  }
+
+  async _refreshPolicies() {
+    await this.policies.refresh().catch(() => {});
+    this.state.policies = this.policies.rows ?? [];
+  }
+
+  _event(row) {
+    this.events.add(row);
+    this.state.events.push(row);
+    if (POLICY_EVENTS.has(row.event)) this._refreshPolicies();
+  }
+
+  _show(details) {
+    this.details = details;
+    replace(this.chip, statusChip(details.status));
+    this.controls.setCan(details.can ?? []);
+    this.controls.update(details);
+    this.policies.setCan(details.can ?? []);
+    this.rewards.setWeights(details.rewards, details.is_live && (details.can ?? []).includes('reward'));
+    this._tiles(details, {});
+    this._phases(details.phases ?? [], details.phase);
+  }
+
+  _status(status) {
+    this.state.status = status;
+    if (this.chip.textContent !== status.status) replace(this.chip, statusChip(status.status));
+    this.controls.update(status);
+    this.rewards.setWeights(status.rewards, (this.details.can ?? []).includes('reward'));
+    this.rewards.setPaid(status.latest);
+    this._tiles(status, status.latest ?? {});
+    if (status.phase !== this.details.phase) this._phases(this.details.phases ?? [], status.phase);
+    if (!this.state.snapshot && this.stage.kind === 'racing') this.stage.say('The run is getting ready…');
+  }
+
+  _tiles(values, latest) {
+    write(this.tiles.Steps, compact(values.agent_steps));
+    write(this.tiles.Time, duration(values.seconds));
+    if (isNumber(values.steps_per_second)) write(this.tiles['Steps per second'], compact(values.steps_per_second));
+    const lap = latest['eval/best_lap'], metric = this.details.metric;
+    if (isNumber(lap)) write(this.tiles['Best lap'], lapTime(lap));
+    const score = latest[metric] ?? values.best_score;
+    if (isNumber(score)) write(this.tiles.Score, number(score));
+    if (metric) this.tiles.Score.parentElement.previousSibling.textContent = metric.replace(/^eval\//, 'Best ');
+  }
+
+  _phases(phases, current) {
+    this.details.phase = current;
+    replace(this.phases, phases.map(({ name, share }) => {
+      const bar = html('i', {});
+      bar.style.width = `${100 * (share ?? 0)}%`;
+      return html('li', { 'aria-current': name === current ? 'step' : null }, html('span', {}, name), bar);
+    }));
+  }
+
+  _ended() {
+    if (!this.state.snapshot) this.stage.say(
+      `This run is not driving any more (${this.details.status}). Its curves, events and policies are below.`);
+  }
+
+  _frame(stage) {
+    this.state.frames = stage.view.frames;
+    this.state.followed = stage.view.followed;
+  }
+}
+
+/** Curves of several runs over each other. */
+export async function openComparison(main, { id }) {
+  const ids = id.split(',').filter(Boolean), rows = await get('/api/runs');
+  const runs = ids.map((one) => rows.find((row) => row.id === one)).filter(Boolean);
+  if (!runs.length) {
+    replace(main, empty('Nothing to compare', 'None of these runs is in this folder.', html('a', { class: 'button', href: '#/' }, 'All runs')));
+    return () => {};
+  }
+  const charts = new Charts(runs.map((row) => ({ id: row.id, name: row.name })));
+  replace(main, html('div', {}, html('header', { class: 'head' }, html('div', {}, html('h1', {}, runs.map((row) => row.name).join(' vs ')),
+    html('p', { class: 'soft' }, 'One colour for each run.'))), html('section', { class: 'card' }, charts.element)));
+  return () => charts.close();
+}

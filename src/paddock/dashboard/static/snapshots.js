@@ -1,0 +1,101 @@
+// Where the cars are: reading binary snapshots, and playing them back smoothly between two of them.
+
+export const COLUMNS = ['x', 'y', 'heading', 'speed', 'steer', 'throttle', 'progress', 'lapTime', 'lastLap', 'state'];
+const X = 0, Y = 1, HEADING = 2, SPEED = 3, STATE = 9, WIDTH = COLUMNS.length;
+export const OFF_TRACK = 1, RESET = 2, HUMAN = 4, FINISHED = 8;
+const HEADER = 32, NOBODY = 65535, KEPT = 40;
+
+/** Version 1, little endian: see docs/dashboard_api.md. Gives null for what is not a snapshot. */
+export function decode(buffer) {
+  if (buffer.byteLength < HEADER) return null;
+  const view = new DataView(buffer);
+  const cars = view.getUint16(2, true), rays = view.getUint8(1) & 1 ? view.getUint16(4, true) : 0;
+  if (view.getUint8(0) !== 1 || buffer.byteLength < HEADER + 4 * (cars * WIDTH + rays)) return null;
+  const followed = view.getUint16(6, true), dials = view.getUint32(28, true);
+  return {
+    cars,
+    followed: followed === NOBODY ? null : followed,
+    time: view.getFloat64(8, true),
+    wall: view.getFloat64(16, true),
+    sequence: view.getUint32(24, true),
+    gear: dials & 255,
+    revs: ((dials >> 8) & 255) / 255,
+    laps: dials >>> 16,
+    values: new Float32Array(buffer, HEADER, cars * WIDTH),
+    rays: rays ? new Float32Array(buffer, HEADER + 4 * cars * WIDTH, rays) : null,
+  };
+}
+
+/** One car of a snapshot as an object; what is not a number is null. */
+export function car(snapshot, index) {
+  if (index === null || index >= snapshot.cars) return null;
+  const found = {};
+  COLUMNS.forEach((name, k) => {
+    const value = snapshot.values[index * WIDTH + k];
+    found[name] = Number.isFinite(value) ? value : null;
+  });
+  return found;
+}
+
+/** Snapshots in the order they were taken, seen a moment late so that there is a next one to move towards. */
+export class Playback {
+  constructor() {
+    this.clear();
+  }
+
+  clear() {
+    this.snapshots = [];
+    this.lead = -Infinity; // s, wall clock of the sender minus ours, for the quickest message
+    this.interval = 0.03; // s between two snapshots, smoothed
+    this.poses = new Float32Array(0);
+  }
+
+  get latest() {
+    return this.snapshots.at(-1) ?? null;
+  }
+
+  push(snapshot, now) {
+    const last = this.latest;
+    if (last && (snapshot.cars !== last.cars || snapshot.wall < last.wall)) this.clear();
+    else if (last) this.interval += 0.1 * (Math.min(snapshot.wall - last.wall, 1) - this.interval);
+    this.lead = Math.max(this.lead - 1e-5, snapshot.wall - now);
+    this.snapshots.push(snapshot);
+    if (this.snapshots.length > KEPT) this.snapshots.shift();
+  }
+
+  /** Poses at `now` (s) as rows of COLUMNS, or null before the first snapshot. Valid until the next call. */
+  sample(now) {
+    const { snapshots } = this, latest = this.latest;
+    if (!latest) return null;
+    const moment = now + this.lead - Math.min(1.15 * this.interval, 0.6);
+    let after = snapshots.length - 1;
+    while (after > 0 && snapshots[after - 1].wall >= moment) after -= 1;
+    const to = snapshots[after], from = snapshots[Math.max(after - 1, 0)];
+    const span = to.wall - from.wall;
+    const share = span > 0 ? Math.min(Math.max((moment - from.wall) / span, 0), 1) : 1;
+    if (this.poses.length !== latest.values.length) this.poses = new Float32Array(latest.values.length);
+    for (let row = 0; row < latest.cars; row += 1) blend(from, to, share, row * WIDTH, this.poses);
+    this.time = from.time + share * (to.time - from.time);
+    return this.poses;
+  }
+}
+
+/** Along a cubic that leaves and arrives with the car's own velocity; a car that was put elsewhere jumps. */
+function blend(from, to, share, at, poses) {
+  const a = from.values, b = to.values, elapsed = to.time - from.time;
+  poses.set(b.subarray(at, at + WIDTH), at);
+  const dx = b[at + X] - a[at + X], dy = b[at + Y] - a[at + Y], way = Math.hypot(dx, dy);
+  const plausible = Math.max(a[at + SPEED], b[at + SPEED], 2) * elapsed * 1.6 + 2;
+  if (from === to || share >= 1 || b[at + STATE] & RESET || !(way <= plausible)) return;
+  const t = share, t2 = t * t, t3 = t2 * t;
+  const reachA = Math.min(a[at + SPEED] * elapsed, 1.5 * way), reachB = Math.min(b[at + SPEED] * elapsed, 1.5 * way);
+  const leave = t3 - 2 * t2 + t, arrive = t3 - t2, middle = 3 * t2 - 2 * t3;
+  poses[at + X] = a[at + X] + middle * dx
+    + leave * reachA * Math.cos(a[at + HEADING]) + arrive * reachB * Math.cos(b[at + HEADING]);
+  poses[at + Y] = a[at + Y] + middle * dy
+    + leave * reachA * Math.sin(a[at + HEADING]) + arrive * reachB * Math.sin(b[at + HEADING]);
+  const turn = b[at + HEADING] - a[at + HEADING];
+  poses[at + HEADING] = a[at + HEADING] + share * Math.atan2(Math.sin(turn), Math.cos(turn));
+  for (const column of [3, 4, 5]) poses[at + column] = a[at + column] + share * (b[at + column] - a[at + column]);
+  if (b[at + 7] > a[at + 7]) poses[at + 7] = a[at + 7] + share * (b[at + 7] - a[at + 7]);
+}
