@@ -17,6 +17,7 @@ VERBS = {
     "train": ("paddock.cli.train", "Train an agent, or resume a run."),
     "evaluate": ("paddock.cli.evaluate", "Judge a trained policy: whole episodes, fixed seeds."),
     "race": ("paddock.cli.race", "Race policies beside the classical driver and recorded people."),
+    "dashboard": ("paddock.cli.dashboard", "Watch, steer and start runs in the browser."),
     "list": ("paddock.cli.list", "Find runs: filter, sort, tags."),
     "show": ("paddock.cli.show", "Everything about one run."),
     "compare": ("paddock.cli.compare", "Runs side by side, with intervals and a report."),

@@ -21,6 +21,7 @@ from paddock.environments.racing_observations import ObservationSet
 from paddock.environments.racing_opponents import build_opponents
 from paddock.environments.racing_picture import RacingPicture
 from paddock.environments.racing_rewards import build_rewards
+from paddock.environments.racing_view import RacingView
 from paddock.environments.racing_world import ReferenceTable, build_world, car_of
 from paddock.sim.rewards import RewardInputs
 
@@ -171,6 +172,11 @@ class RacingVectorEnv(VectorEnv):
     def reference(self) -> ReferenceTable:
         """Reference laps of all tracks, computed when first needed."""
         return ReferenceTable(self.world.tracks, car_of(self.config))
+
+    @cached_property
+    def view(self) -> RacingView:
+        """What people see of the cars while they drive."""
+        return RacingView(self)
 
     # --- inside ---
 

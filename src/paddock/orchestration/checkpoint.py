@@ -37,6 +37,7 @@ class CheckpointConfig(Schema):
     keep_last: int = Field(default=2, ge=1)
     keep_best: int = Field(default=1, ge=0)
     pin_every_steps: int | None = Field(default=None, ge=1)
+    keep_policies: int = Field(default=20, ge=0)
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,33 @@
-"""Requests to a running experiment from outside. Signals for now: the first asks, the second insists."""
+"""Requests to a running experiment from outside: by signals, where the first asks and the second insists, and by
+whoever is connected to its channel. The loop takes them between two actions."""
 
 from __future__ import annotations
 
 import os
+import queue
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from types import FrameType
+from typing import Any
+
+from paddock.core.errors import InputError
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+WAITING = 64  # requests that may wait for the loop
+Answer = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What somebody wants. answer: called once, from the loop, with what came of it."""
+
+    command: str
+    arguments: dict[str, Any]
+    by: str
+    answer: Callable[[Answer], None] = field(repr=False)
 
 
 class Control:
@@ -19,6 +37,7 @@ class Control:
         self.stop_requested_by: str | None = None
         self.pause_requested_by: str | None = None
         self._going_on = threading.Event()
+        self._requests: queue.Queue[Request] = queue.Queue(WAITING)
 
     def stop(self, by: str) -> None:
         """Ask the run to save and end; who asked first is remembered."""
@@ -35,10 +54,33 @@ class Control:
         self.pause_requested_by = None
         self._going_on.set()
 
-    def wait_while_paused(self) -> None:
-        """Return when the run may go on or has to end. Short waits, so that signals are heard."""
+    def ask(self, request: Request) -> None:
+        """Leave a request for the loop; refused when too many wait already."""
+        try:
+            self._requests.put_nowait(request)
+        except queue.Full:
+            raise InputError(f"{WAITING} requests wait for this run already; try again in a moment.") from None
+
+    @property
+    def is_anything_asked(self) -> bool:
+        """Whether the loop should come to where it takes requests."""
+        asked = self.stop_requested_by is not None or self.pause_requested_by is not None
+        return asked or not self._requests.empty()
+
+    def take(self) -> Iterator[Request]:
+        """The requests that wait, first come first served."""
+        while True:
+            try:
+                yield self._requests.get_nowait()
+            except queue.Empty:
+                return
+
+    def wait_while_paused(self, meanwhile: Callable[[], None]) -> None:
+        """Return when the run may go on or has to end. Short waits, so that signals are heard; `meanwhile` is called
+        in between."""
         while self.pause_requested_by is not None and self.stop_requested_by is None:
-            self._going_on.wait(0.2)
+            meanwhile()
+            self._going_on.wait(0.05)
 
     @contextmanager
     def listening(self) -> Iterator[None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -19,6 +19,7 @@ from paddock.experiments.run import RunFolder, now
 from paddock.experiments.store import register
 from paddock.orchestration.checkpoint import Checkpoint, CheckpointStore
 from paddock.orchestration.control import Control
+from paddock.orchestration.desk import Desk
 from paddock.orchestration.diagnostics import Diagnostics
 from paddock.orchestration.experiment import ExperimentConfig
 from paddock.orchestration.judgements import write_judgement
@@ -26,6 +27,7 @@ from paddock.orchestration.loggers import JsonLines, Logger, Row
 from paddock.orchestration.metrics import Metrics
 from paddock.orchestration.monitoring import Monitor
 from paddock.orchestration.phase_scheduler import COLLECT, EVALUATE, Action, PhaseConfig, PhaseScheduler
+from paddock.orchestration.policies import BEST, LATEST, PolicyShelf
 from paddock.rollout.evaluation import Judge, Judgement, MakeEnv, evaluate, record_video
 from paddock.workflows.base import Workflow
 from paddock.workflows.context import Counters, WorkflowContext
@@ -74,8 +76,9 @@ class Orchestrator:
             agent_steps=lambda: self.counters.agent_steps,
         )
         self.diagnostics = Diagnostics(config.debug, context.components)
+        self.is_paused = False
         self.ends_after: int | None = None  # agent steps, where somebody wants less than the configuration
-        self._make_eval_env = make_eval_env
+        self.make_eval_env = make_eval_env
         judge = config.evaluation.judge
         self._judge: Judge = evaluate if judge is None else instantiate(judge)
         self._make_loggers = loggers
@@ -85,6 +88,9 @@ class Orchestrator:
         self._last_evaluation: dict[str, Any] | None = None
         self._seconds_before = 0.0
         self._time = {"collect": 0.0, "update": 0.0, "evaluate": 0.0, "checkpoint": 0.0, "sample": 0.0}
+        records = {config.evaluation.metric: "high", **config.evaluation.records}
+        self._shelf = PolicyShelf(run, config.environment.to_dict(), records, config.checkpoint.keep_policies)
+        self.desk = Desk(self)
 
     def run(self) -> Outcome:
         """Train to the end, or until asked to stop; either way everything is saved and closed."""
@@ -96,6 +102,7 @@ class Orchestrator:
         try:
             with self.control.listening():
                 self.monitor.start()
+                self.desk.open()
                 self._loop()
                 return self._finish()
         except PaddockError as error:
@@ -108,6 +115,7 @@ class Orchestrator:
             for logger in [self._json, *self._loggers]:
                 logger.close()
             self.monitor.close()
+            self.desk.close()
             register(self.run_folder)
             self.context.environment.close()
 
@@ -130,6 +138,7 @@ class Orchestrator:
             self._perform(action)
             if self._is_checkpoint_due():
                 self._save()
+            self.desk.take_requests()
             if self.control.pause_requested_by is not None:
                 self._pause()
             if self.control.stop_requested_by is not None:
@@ -188,7 +197,7 @@ class Orchestrator:
             for prefix, deterministic in modes.items():
                 evaluation = self._judge(
                     actor,
-                    self._make_eval_env,
+                    self.make_eval_env,
                     episodes=settings.episodes,
                     seed=settings.seed,
                     deterministic=deterministic,
@@ -199,15 +208,16 @@ class Orchestrator:
             if settings.video:
                 file = self.run_folder.videos / f"step-{self.counters.agent_steps:012d}.mp4"
                 record = getattr(self._judge, "record_video", record_video)
-                record(actor, self._make_eval_env, file, seed=settings.seed)
+                record(actor, self.make_eval_env, file, seed=settings.seed)
         self.metrics.add(results)
         self.metrics.latest.update(results)
         score = results.get(settings.metric)
         self._last_evaluation = {**asdict(self.counters), "score": score}
         self.run_folder.event("evaluation", agent_steps=self.counters.agent_steps, **results)
+        self._shelf.keep_if_improved(actor, results, agent_steps=self.counters.agent_steps)
         if score is not None and (self._best_score is None or score > self._best_score):
             self._best_score = score
-            self._export("best")
+            self._export(BEST, results)
             self._save()
 
     def _keep_judgement(self, evaluation: Judgement, deterministic: bool) -> None:
@@ -230,7 +240,9 @@ class Orchestrator:
         log.warning(
             "paused by %s. Go on: kill -CONT %d. Save and leave: Ctrl-C or kill %d.", by, os.getpid(), os.getpid()
         )
-        self.control.wait_while_paused()
+        self.is_paused = True
+        self.control.wait_while_paused(self.desk.take_requests)
+        self.is_paused = False
         paused = time.perf_counter() - began
         self._started += paused
         self._last_save += paused
@@ -342,7 +354,7 @@ class Orchestrator:
         if asked is None:  # Else the means go on to gather in the checkpoint, as if nobody had asked.
             self._log(phase.name)
         self._save()
-        self._export("latest")
+        self._export(LATEST, self.metrics.latest)
         status = "stopped" if asked else "finished"
         self.run_folder.event(status, agent_steps=self.counters.agent_steps, by=asked)
         self._write_ending(status)
@@ -359,8 +371,15 @@ class Orchestrator:
             time_shares=self._time_shares(),
         )
 
-    def _export(self, name: str) -> None:
-        self.workflow.actor().save(self.run_folder.policy / name, self.config.environment.to_dict())
+    def save_by_hand(self, name: str | None) -> str:
+        """Save everything, and the policy under a name of its own; which one."""
+        self._save()
+        metrics, steps = self.metrics.latest, self.counters.agent_steps
+        return self._shelf.save_by_hand(self.workflow.actor(), name, metrics, agent_steps=steps)
+
+    def _export(self, name: str, metrics: Mapping[str, float]) -> None:
+        steps = self.counters.agent_steps
+        self._shelf.export(self.workflow.actor(), name, agent_steps=steps, metrics=dict(metrics))
 
     def _write_ending(self, status: str, **more: Any) -> None:
         self.run_folder.write_manifest(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -32,6 +32,8 @@ class Collector:
 
     Both of Gymnasium's autoreset modes are understood. With next-step autoreset the step after an episode's end
     only resets: it is marked invalid, and counts neither as a step nor into an episode.
+
+    `after_step`, where set, is called after every vector step: for those who watch.
     """
 
     def __init__(self, env: VectorEnv, spec: Spec, *, seed: int) -> None:
@@ -43,6 +45,7 @@ class Collector:
         shapes = {name: (self.num_envs, *part.shape) for name, part in spec.observation.items()}
         self.observation = {name: np.zeros(shapes[name], part.dtype) for name, part in spec.observation.items()}
         self._tensors = {name: torch.from_numpy(array) for name, array in self.observation.items()}
+        self._actor: ActorModule | None = None
         self._actor_state: ActorState = None
         self._is_reset = False
         self._episode_return = np.zeros(self.num_envs)
@@ -50,6 +53,8 @@ class Collector:
         self._is_fresh = np.zeros(self.num_envs, bool)
         self._is_first = np.ones(self.num_envs, bool)
         self._env_frames = 0
+        self.explores = True  # else the most likely action is taken
+        self.after_step: Callable[[], None] | None = None
 
     @property
     def is_exact(self) -> bool:
@@ -60,8 +65,8 @@ class Collector:
         """Take at least `steps` decisions over all copies together (a whole number of vector steps)."""
         if not self._is_reset:
             self._reset(self.seed)
-        if self._actor_state is None:
-            self._actor_state = actor.initial_state(self.num_envs)
+        if actor is not self._actor or self._actor_state is None:
+            self._hand_over(actor)
         started, taken, device = time.perf_counter(), 0, actor.device
         ended = EndedEpisodes()
         self._env_frames = 0
@@ -74,7 +79,7 @@ class Collector:
 
     def _step(self, actor: ActorModule, device: torch.device, sink: TransitionSink, episodes: EndedEpisodes) -> int:
         observation = {name: tensor.to(device) for name, tensor in self._tensors.items()}  # No copy on the CPU.
-        action, self._actor_state = actor.act(observation, self._actor_state, deterministic=False)
+        action, self._actor_state = actor.act(observation, self._actor_state, deterministic=not self.explores)
         following, reward, terminated, truncated, info = self.env.step(actor.to_environment(action))
         following = as_dict(following)
         _check_finite(following, reward)
@@ -116,7 +121,16 @@ class Collector:
             np.copyto(array, following[name])
         decisions = int(valid.sum()) if self._resets_next_step else self.num_envs
         self._env_frames += frames_of(info, decisions)
+        if self.after_step is not None:
+            self.after_step()
         return decisions
+
+    def _hand_over(self, actor: ActorModule) -> None:
+        """Another controller acts from here on: it takes over what is remembered, or begins anew if it cannot."""
+        fresh = actor.initial_state(self.num_envs)
+        is_understood = (self._actor_state or {}).keys() == (fresh or {}).keys()
+        self._actor = actor
+        self._actor_state = self._actor_state if is_understood else fresh
 
     def _reset(self, seed: int) -> None:
         observation, _ = self.env.reset(seed=seed)
@@ -141,6 +155,7 @@ class Collector:
             "episode_length": self._episode_length,
             "is_fresh": self._is_fresh,
             "is_first": self._is_first,
+            "explores": self.explores,
         }
         if self.is_exact:
             state["env"] = self.env.get_state()  # type: ignore[attr-defined]
@@ -148,6 +163,7 @@ class Collector:
 
     def set_state(self, state: dict[str, Any], *, agent_steps: int) -> None:
         """Go on from a saved state; where the environment has none, start fresh episodes from a derived seed."""
+        self.explores = state.get("explores", True)
         if not state["is_reset"]:
             self._is_reset = False
             return

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
@@ -32,6 +32,7 @@ class EvaluationConfig(Schema):
     stochastic: bool = False
     video: bool = False
     metric: str = "eval/return"
+    records: dict[str, Literal["high", "low"]] = Field(default_factory=dict)
     judge: Part | None = None
 
 
@@ -84,7 +85,7 @@ def evaluate(actor: ActorModule, make_env: MakeEnv, *, episodes: int, seed: int,
     lengths: list[list[int]] = [[] for _ in range(copies)]
     env = make_env(copies, None)
     try:
-        with _undisturbed(actor, seed):
+        with undisturbed(actor, seed):
             for episode in _episodes(actor, env, seed, deterministic):
                 copy, total, length = episode
                 if len(returns[copy]) < share[copy]:
@@ -102,14 +103,14 @@ def record_video(actor: ActorModule, make_env: MakeEnv, file: Path, *, seed: int
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # Frames are drawn in memory; no screen is asked for.
     env = make_env(1, "rgb_array")
     try:
-        with _undisturbed(actor, seed):
+        with undisturbed(actor, seed):
             rate = float(env.metadata.get("render_fps", 30))
-            return write_video(file, _frames(actor, env, seed, deterministic), frames_per_second=rate)
+            return write_video(file, episode_frames(actor, env, seed, deterministic), frames_per_second=rate)
     finally:
         env.close()
 
 
-class _undisturbed:
+class undisturbed:
     """Random numbers of its own for the evaluation; training's are put back afterwards."""
 
     def __init__(self, actor: ActorModule, seed: int) -> None:
@@ -161,7 +162,8 @@ def _episodes(actor: ActorModule, env: VectorEnv, seed: int, deterministic: bool
             }
 
 
-def _frames(actor: ActorModule, env: VectorEnv, seed: int, deterministic: bool) -> Iterator[np.ndarray]:
+def episode_frames(actor: ActorModule, env: VectorEnv, seed: int, deterministic: bool) -> Iterator[np.ndarray]:
+    """The pictures of one episode, each drawn when it is asked for."""
     observation, _ = env.reset(seed=seed)
     state = actor.initial_state(1)
     done = False

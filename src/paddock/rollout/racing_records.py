@@ -11,14 +11,16 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from paddock.core.errors import InputError
 from paddock.core.files import write_synced
-from paddock.sim.world import World
+
+if TYPE_CHECKING:
+    from paddock.sim.world import World
 
 Floats = NDArray[np.float64]
 FORMAT, VERSION = "paddock-lap", 1

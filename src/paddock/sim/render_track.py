@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from paddock.sim.kerbs import AFTER, around, kerb_masks, smooth_curvature
 from paddock.sim.render_pygame import pygame
 from paddock.sim.track import Track
 
@@ -156,13 +157,10 @@ class TrackArt:
     def _corners(self, step: float) -> None:
         """Where kerbs and gravel lie: kerb inside each corner and outside its exit, gravel outside the sharp ones."""
         unit, curvature = self.unit, self.track.curvature[self._index]
-        window = max(1, round(6.0 * unit / step))
-        padded = np.pad(curvature, window, mode="wrap")
-        smooth = np.convolve(padded, np.ones(2 * window + 1) / (2 * window + 1), mode="valid")
-        turns_left, turns_right = smooth > 1 / (130 * unit), smooth < -1 / (130 * unit)
-        after = max(1, round(18.0 * unit / step))
-        self._kerb_left = turns_left | (np.roll(turns_right, after) & ~turns_right)
-        self._kerb_right = turns_right | (np.roll(turns_left, after) & ~turns_left)
+        window = around(step, unit)
+        smooth = smooth_curvature(curvature, window)
+        after = max(1, round(AFTER * unit / step))
+        self._kerb_left, self._kerb_right = kerb_masks(smooth, step, unit)
         taper = np.ones(2 * window + 1) / (2 * window + 1)
 
         def strip(mask: NDArray[np.bool_]) -> Floats:

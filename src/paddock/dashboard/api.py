@@ -1,0 +1,306 @@
+"""The JSON interface: what each address gives. Everything that reads files does so in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from paddock import __version__
+from paddock.dashboard import catalog
+from paddock.dashboard.errors import Refused
+from paddock.dashboard.ghosts import describe_lap, people_laps
+from paddock.dashboard.guard import LARGEST_BODY
+from paddock.dashboard.link import Listener
+from paddock.dashboard.live import number, to_json
+from paddock.dashboard.processes import training_arguments
+from paddock.experiments.run import RunFolder
+from paddock.orchestration.policies import policy_folder
+from paddock.sim.car import CARS
+
+if TYPE_CHECKING:
+    from paddock.dashboard.server import Dashboard
+
+BOUNDARY = "paddockframe"
+FILM_PATIENCE = 5.0  # s between two pictures after which the last one is sent again, so that a dead viewer is noticed
+TRACKLESS = "classical"
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "pause": (),
+    "resume": (),
+    "stop": (),
+    "save": ("name",),
+    "load": ("policy",),
+    "speed": ("factor",),
+    "explore": ("on",),
+    "reward": ("term", "weight"),
+    "mode": ("mode", "assist"),
+    "reset": (),
+    "ghost": ("kind", "on"),
+}
+
+
+class Api:
+    """Handlers over one dashboard."""
+
+    def __init__(self, dashboard: Dashboard) -> None:
+        self._dashboard = dashboard
+        self._book, self._links = dashboard.book, dashboard.links
+        self._films = 0
+
+    def routes(self) -> list[Route]:
+        def route(path: str, handler: Callable[..., Any], method: str = "GET") -> Route:
+            return Route(path, handler, methods=[method])
+
+        return [
+            route("/api/health", self.health),
+            route("/api/experiments", self.experiments),
+            route("/api/tracks", self.tracks),
+            route("/api/cars", self.cars),
+            route("/api/runs", self.runs),
+            route("/api/runs", self.start_run, "POST"),
+            route("/api/runs/{id}", self.run),
+            route("/api/runs/{id}/metrics", self.metrics),
+            route("/api/runs/{id}/policies", self.policies),
+            route("/api/runs/{id}/control", self.control, "POST"),
+            route("/api/policies", self.all_policies),
+            route("/api/drive", self.drive, "POST"),
+            route("/api/laps", self.laps),
+            route("/stream.mjpg", self.stream),
+        ]
+
+    async def health(self, request: Request) -> Response:
+        dashboard = self._dashboard
+        return reply(
+            {
+                "version": __version__,
+                "runs_dir": str(dashboard.runs_dir),
+                "needs_token": dashboard.token is not None,
+            }
+        )
+
+    async def experiments(self, request: Request) -> Response:
+        return reply(await run_in_threadpool(catalog.experiments))
+
+    async def tracks(self, request: Request) -> Response:
+        return reply(await self._dashboard.tracks.all())
+
+    async def cars(self, request: Request) -> Response:
+        return reply(list(CARS))
+
+    async def runs(self, request: Request) -> Response:
+        return reply(await run_in_threadpool(self._book.rows))
+
+    async def run(self, request: Request) -> Response:
+        run = await self._find(request)
+        details = await run_in_threadpool(self._book.details, run)
+        if details["is_live"]:
+            try:
+                link = await self._links.take(run)
+            except Refused:
+                details["is_live"] = False
+            else:
+                details["can"] = link.welcome.get("can", [])
+                details["rewards"] = link.status.get("rewards") or details["rewards"]
+                await self._links.give_back(link)
+        return reply(details)
+
+    async def metrics(self, request: Request) -> Response:
+        run, query = await self._find(request), request.query_params
+        names = [name for name in query.get("names", "").split(",") if name]
+        points, since = query_number(query, "points", 2_000), query_number(query, "since", None)
+        assert points is not None
+        axis = query.get("axis", "agent_steps")
+
+        def read() -> dict[str, Any]:
+            return self._book.metrics(run, names, points=int(points), axis=axis, since=since)
+
+        return reply(await run_in_threadpool(read))
+
+    async def policies(self, request: Request) -> Response:
+        run = await self._find(request)
+        found = await run_in_threadpool(self._book.policies, run)
+        loaded = None
+        if await run_in_threadpool(self._book.is_live, run):
+            try:
+                link = await self._links.take(run)
+            except Refused:
+                pass
+            else:
+                loaded = link.status.get("policy")
+                await self._links.give_back(link)
+        return reply([{**policy, "is_loaded": policy["name"] == loaded} for policy in found])
+
+    async def all_policies(self, request: Request) -> Response:
+        return reply(await run_in_threadpool(self._book.all_policies))
+
+    async def laps(self, request: Request) -> Response:
+        track = request.query_params.get("track")
+        found = await run_in_threadpool(people_laps, self._dashboard.laps_dir)
+        return reply([describe_lap(name, lap) for name, lap in found if track in (None, "", lap.track)])
+
+    async def start_run(self, request: Request) -> Response:
+        values = await read_json(request)
+        known = [one["name"] for one in await run_in_threadpool(catalog.experiments)]
+        arguments = training_arguments(values, known, self._dashboard.runs_dir)
+        run = await self._dashboard.starter.start(arguments, self._dashboard.runs_dir)
+        return reply({"id": run.name})
+
+    async def drive(self, request: Request) -> Response:
+        values = await read_json(request)
+        arguments = ["drive", "--session", "--track", await self._dashboard.tracks.check(values.get("track"))]
+        if values.get("car") is not None:
+            arguments += ["--car", catalog.check_car(values["car"])]
+        opponent = values.get("opponent")
+        if opponent is not None:
+            arguments += ["--against", await run_in_threadpool(self._opponent, opponent)]
+        mode = values.get("mode")
+        if mode is not None:
+            if mode not in ("manual", "ai", "assisted"):
+                raise Refused(f"mode is '{str(mode)[:40]}'; allowed: manual, ai, assisted.")
+            arguments += ["--mode", mode]
+        driver = values.get("driver")
+        if driver is not None:
+            if not isinstance(driver, str) or not 1 <= len(driver) <= 40 or not driver.isprintable():
+                raise Refused("driver must be a name of 1 to 40 letters.")
+            arguments += [f"--driver={driver}"]
+        book = self._book
+        arguments += ["--runs-dir", str(book.runs_dir), "--laps", str(self._dashboard.laps_dir)]
+        run = await self._dashboard.starter.start(arguments, book.drives_dir)
+        return reply({"id": run.name})
+
+    async def control(self, request: Request) -> Response:
+        run, values = await self._find(request), await read_json(request)
+        command = values.get("command")
+        if not isinstance(command, str) or command not in COMMANDS:
+            raise Refused(f"unknown command '{str(command)[:40]}'; allowed: {', '.join(COMMANDS)}.")
+        arguments = {name: values[name] for name in COMMANDS[command] if name in values}
+        if unknown := values.keys() - {"command", *COMMANDS[command]}:
+            raise Refused(f"'{command}' does not take {', '.join(sorted(map(repr, unknown)))[:200]}.")
+        check_arguments(command, arguments)
+        if command == "load":
+            arguments["folder"] = str(await run_in_threadpool(self._policy, arguments["policy"], run))
+        link = await self._links.take(run)
+        try:
+            return reply(await link.request(command, arguments))
+        finally:
+            await self._links.give_back(link)
+
+    async def stream(self, request: Request) -> Response:
+        given = request.query_params.get("run", "")
+        run = await run_in_threadpool(self._book.find, given)
+        if self._films >= 16:
+            raise Refused("16 films are being watched already.", 409)
+        link = await self._links.take(run)
+        media = f"multipart/x-mixed-replace; boundary={BOUNDARY}"
+        return StreamingResponse(self._film(link), media_type=media)
+
+    async def _film(self, link: Any) -> AsyncIterator[bytes]:
+        listener = Listener()
+        listener.wants_pictures = True
+        link.join(listener)
+        self._films += 1
+        try:
+            while link.is_open:
+                if listener.picture is not None:
+                    head = (
+                        f"--{BOUNDARY}\r\nContent-Type: image/jpeg\r\nContent-Length: {len(listener.picture)}\r\n\r\n"
+                    )
+                    yield head.encode() + listener.picture + b"\r\n"
+                listener.news.clear()
+                try:
+                    async with asyncio.timeout(FILM_PATIENCE):
+                        await listener.news.wait()
+                except TimeoutError:
+                    continue
+        finally:
+            self._films -= 1
+            if link.is_open:
+                link.leave(listener)
+            await self._links.give_back(link)
+
+    async def _find(self, request: Request) -> RunFolder:
+        return await run_in_threadpool(self._book.find, request.path_params["id"])
+
+    def _policy(self, given: Any, here: RunFolder | None) -> Any:
+        """The folder of a policy named `name` (of this run) or `run/name`; only names that are there are taken."""
+        if not isinstance(given, str):
+            raise Refused("policy must be a policy's name, or run/name for one of another run.")
+        run, _, name = given.rpartition("/")
+        if not run and here is None:
+            raise Refused(f"'{given[:80]}' does not say whose policy it is; write run/name.")
+        return policy_folder(self._book.find(run) if run else here, name)  # type: ignore[arg-type]
+
+    def _opponent(self, given: Any) -> str:
+        if given == TRACKLESS:
+            return TRACKLESS
+        if isinstance(given, dict):
+            given = f"{given.get('run')}/{given.get('name')}"
+        return str(self._policy(given, None))
+
+
+def check_arguments(command: str, arguments: dict[str, Any]) -> None:
+    """Types of what comes with a command; what values make sense is for the run to say."""
+    needed = {
+        "load": ["policy"],
+        "speed": ["factor"],
+        "explore": ["on"],
+        "reward": ["term", "weight"],
+        "mode": ["mode"],
+    }
+    for name in [*needed.get(command, []), *(("kind", "on") if command == "ghost" else ())]:
+        if name not in arguments:
+            raise Refused(f"'{command}' needs '{name}'.")
+    for name, value in arguments.items():
+        if name in ("weight", "assist") and number(value) is None:
+            raise Refused(f"{name} is {str(value)[:40]}; it must be a number.")
+        if name == "factor" and value is not None and number(value) is None:
+            raise Refused(f"factor is {str(value)[:40]}; it must be a number, or null for no limit.")
+        if name == "on" and not isinstance(value, bool):
+            raise Refused(f"on is {str(value)[:40]}; it must be true or false.")
+        if name in ("term", "kind", "mode", "policy") and not isinstance(value, str):
+            raise Refused(f"{name} is {str(value)[:40]}; it must be a text.")
+        if name == "name" and value is not None and not isinstance(value, str):
+            raise Refused(f"name is {str(value)[:40]}; it must be a text.")
+
+
+async def read_json(request: Request) -> dict[str, Any]:
+    """The body as an object, within the bounds of size."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > LARGEST_BODY:
+            raise Refused(f"a request may have {LARGEST_BODY} bytes.", 413)
+    try:
+        values = json.loads(bytes(body))
+    except (ValueError, RecursionError) as error:
+        raise Refused("the body is not JSON.") from error
+    if not isinstance(values, dict):
+        raise Refused("the body must be a JSON object.")
+    return values
+
+
+def query_number(query: Any, name: str, default: float | None) -> float | None:
+    """A number in the address."""
+    if name not in query:
+        return default
+    try:
+        found = number(float(query[name]))
+    except ValueError:
+        found = None
+    if found is None:
+        raise Refused(f"{name} is '{query[name][:40]}'; it must be a number.")
+    return found
+
+
+def reply(values: Any) -> Response:
+    return Response(to_json(values), media_type="application/json")
+
+
+def error_reply(status: int, message: str) -> JSONResponse:
+    return JSONResponse({"error": message}, status_code=status)

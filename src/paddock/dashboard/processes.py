@@ -1,0 +1,117 @@
+"""Starting runs and driving sessions: processes of their own, which go on whatever becomes of this server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from paddock.core.errors import unknown_choice
+from paddock.dashboard.errors import Refused
+from paddock.experiments.run import RunFolder, run_names
+from paddock.orchestration.channel_frames import read_address
+
+LOGS = ".started"  # folder of what started processes print
+PATIENCE = 180.0  # s until a process that does not come up is given up
+GRACE = 25.0  # s after which a run that has a folder is called started, though its loop has not begun
+OVERRIDE = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@-]*=.*", re.DOTALL)
+NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,63}")
+MOST_OVERRIDES, LONGEST_OVERRIDE = 64, 1_000
+
+
+class Starter:
+    """Starts `paddock` commands and finds the folders that they make."""
+
+    def __init__(self, runs_dir: Path) -> None:
+        self._runs_dir = runs_dir
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    async def start(self, arguments: Sequence[str], folder: Path) -> RunFolder:
+        """Start a process that makes a run's folder in `folder`; the sentence it leaves with where it fails."""
+        self._processes = [process for process in self._processes if process.poll() is None]
+        logs = self._runs_dir / LOGS
+        logs.mkdir(parents=True, exist_ok=True)
+        file = logs / f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}.log"
+        before = set(run_names(folder))
+        with file.open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "paddock", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env={**os.environ, "COLUMNS": "200"},
+            )
+        self._processes.append(process)
+        return await _appeared(process, folder, before, file)
+
+
+async def _appeared(process: subprocess.Popen[bytes], folder: Path, before: set[str], log: Path) -> RunFolder:
+    began, run = time.monotonic(), None
+    while time.monotonic() - began < PATIENCE:
+        await asyncio.sleep(0.1)
+        if run is None or not run.path.exists():
+            run = _made_by(process.pid, folder, before)
+        if run is not None and (read_address(run.path) is not None or time.monotonic() - began > GRACE):
+            return run
+        if process.poll() is not None:
+            if process.returncode == 0 and run is not None:
+                return run
+            raise Refused(last_words(log))
+    raise Refused("the process was started, but does not get going; its output is in the folder of the runs.", 409)
+
+
+def _made_by(pid: int, folder: Path, before: set[str]) -> RunFolder | None:
+    for name in set(run_names(folder)) - before:
+        run = RunFolder(folder / name)
+        try:
+            if run.read_manifest().get("pid") == pid:
+                return run
+        except (OSError, ValueError):
+            continue
+    return None
+
+
+def last_words(log: Path) -> str:
+    """The sentence that a failed command printed."""
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    at = next((index for index, line in enumerate(lines) if line.startswith("error:")), None)
+    if at is not None:
+        return " ".join(lines[at:]).removeprefix("error:").strip()[:4_000]
+    return lines[-1][:1_000] if lines else "the process ended without a word."
+
+
+def training_arguments(values: dict[str, Any], known: Sequence[str], runs_dir: Path) -> list[str]:
+    """What `paddock train` is called with for a request from the page."""
+    experiment, name, seed = values.get("experiment"), values.get("name"), values.get("seed")
+    if not isinstance(experiment, str) or experiment not in known:
+        raise unknown_choice("experiment", str(experiment)[:80], known)
+    arguments = ["train", experiment, f"runs_dir={runs_dir}"]
+    if name not in (None, ""):
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise Refused(f"'{str(name)[:80]}' cannot name a run; use up to 64 letters, digits, '-', '_' and '.'.")
+        arguments += ["--name", name]
+    if seed is not None:
+        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**31:
+            raise Refused(f"seed is {str(seed)[:80]}; allowed: a whole number from 0 to {2**31 - 1}.")
+        arguments += ["--seed", str(seed)]
+    return [*arguments, *_overrides(values.get("overrides") or [])]
+
+
+def _overrides(given: Any) -> list[str]:
+    if not isinstance(given, list) or len(given) > MOST_OVERRIDES:
+        raise Refused(f'overrides must be a list of at most {MOST_OVERRIDES} texts like "training.total_steps=1000".')
+    for text in given:
+        is_text = isinstance(text, str) and len(text) <= LONGEST_OVERRIDE and "\x00" not in text
+        if not is_text or not OVERRIDE.fullmatch(text):
+            raise Refused(f"'{str(text)[:80]}' is not an override; write key=value, like training.total_steps=1000.")
+        if text.lstrip("+~").startswith("runs_dir="):
+            raise Refused("runs_dir cannot be changed here: runs go where this server looks for them.")
+    return list(given)

@@ -1,0 +1,164 @@
+"""The server: routes, static files, and the loop that serves them."""
+
+from __future__ import annotations
+
+import asyncio
+import mimetypes
+import secrets
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route, WebSocketRoute
+from starlette.types import ASGIApp
+from starlette.websockets import WebSocket
+
+from paddock.core.errors import InputError, PaddockError
+from paddock.dashboard.api import Api, error_reply
+from paddock.dashboard.book import RunBook
+from paddock.dashboard.catalog import Tracks
+from paddock.dashboard.errors import Refused
+from paddock.dashboard.ghosts import GhostKeeper
+from paddock.dashboard.guard import Guard
+from paddock.dashboard.link import Links
+from paddock.dashboard.live import LiveView
+from paddock.dashboard.processes import Starter
+
+STATIC = Path(__file__).parent / "static"
+DEFAULT_PORT, TRIED_PORTS = 8321, 20
+LARGEST_FRAME = 4096  # bytes of a WebSocket message from a browser
+KINDS = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
+
+
+class Dashboard:
+    """What all requests share."""
+
+    def __init__(self, runs_dir: Path, laps_dir: Path, token: str | None) -> None:
+        self.runs_dir, self.laps_dir = runs_dir.resolve(), laps_dir.resolve()
+        self.token = token
+        self.book = RunBook(self.runs_dir)
+        self.links = Links()
+        self.tracks = Tracks()
+        self.starter = Starter(self.runs_dir)
+
+
+def make_app(dashboard: Dashboard, *, port: int) -> ASGIApp:
+    """The whole server as an ASGI application."""
+
+    async def live(socket: WebSocket) -> None:
+        try:
+            run = await asyncio.to_thread(dashboard.book.find, socket.path_params["id"])
+        except Refused as refusal:
+            await socket.close(4000 + refusal.status)
+            return
+        await socket.accept()
+        await LiveView(socket, run, dashboard.links, GhostKeeper(run, dashboard.laps_dir)).serve()
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        asking = asyncio.create_task(_quietly(dashboard.tracks.all()))
+        yield
+        asking.cancel()
+        await dashboard.links.close()
+
+    routes: list[Any] = [*Api(dashboard).routes(), WebSocketRoute("/api/runs/{id}/live", live), *_static_routes()]
+    handlers: dict[Any, Any] = {PaddockError: _on_paddock_error, HTTPException: _on_http_error, OSError: _on_os_error}
+    app = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
+    return Guard(app, port=port, token=dashboard.token)
+
+
+async def _quietly(awaitable: Any) -> None:
+    """Found out ahead of the first who asks; who asks is told if it fails."""
+    try:
+        await awaitable
+    except (PaddockError, OSError, ValueError):
+        return
+
+
+def _static_routes() -> list[Route]:
+    """The page's files as they are found when the server starts: an address can name no other file."""
+    files = [file for file in sorted(STATIC.rglob("*")) if file.is_file()] if STATIC.is_dir() else []
+    routes = []
+    for file in files:
+        name = file.relative_to(STATIC).as_posix()
+        for path in [f"/{name}"] + (["/"] if name == "index.html" else []):
+            routes.append(Route(path, _file_handler(file), methods=["GET"]))
+    return routes
+
+
+def _file_handler(file: Path) -> Any:
+    kind = KINDS.get(file.suffix) or mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+
+    async def handler(request: Request) -> Response:
+        content = await asyncio.to_thread(file.read_bytes)
+        return Response(content, media_type=kind)
+
+    return handler
+
+
+async def _on_paddock_error(request: Request, error: Exception) -> Response:
+    return error_reply(error.status if isinstance(error, Refused) else 400, str(error))
+
+
+async def _on_http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    message = "there is nothing at this address." if error.status_code == 404 else str(error.detail)
+    return error_reply(error.status_code, message)
+
+
+async def _on_os_error(request: Request, error: Exception) -> Response:
+    return error_reply(409, f"a file could not be read or written: {error}.")
+
+
+def listen(host: str, port: int | None) -> socket.socket:
+    """A listening socket; without a port the usual one, or the next that is free."""
+    wanted = [port] if port is not None else list(range(DEFAULT_PORT, DEFAULT_PORT + TRIED_PORTS))
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for one in wanted:
+        try:
+            return socket.create_server((host, one), family=family, backlog=128)
+        except PermissionError as error:
+            raise InputError(f"port {one} is reserved by the system; choose one from 1024 to 65535.") from error
+        except socket.gaierror as error:
+            raise InputError(f"--host '{host}' is no address of this machine: {error.strerror}.") from error
+        except OSError as error:
+            problem = error
+    if port is None:
+        tried = f"{wanted[0]} to {wanted[-1]}"
+        raise InputError(f"the ports {tried} of '{host}' are all taken; choose a free one with --port.")
+    raise InputError(
+        f"port {port} of '{host}' cannot be used: {problem.strerror}. Another dashboard may run there; "
+        "choose another one with --port, or leave --port out to have a free one found."
+    )
+
+
+def is_local(host: str) -> bool:
+    """Whether only this machine can reach it."""
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
+def new_token() -> str:
+    return secrets.token_urlsafe(24)
+
+
+def serve(app: ASGIApp, listener: socket.socket) -> None:
+    """Serve until interrupted."""
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        ws="websockets-sansio",
+        ws_max_size=LARGEST_FRAME,
+        ws_per_message_deflate=False,
+        timeout_graceful_shutdown=1,
+    )
+    uvicorn.Server(config).run(sockets=[listener])

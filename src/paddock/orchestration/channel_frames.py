@@ -1,0 +1,82 @@
+"""The words of the control channel: frames of a length and msgpack, and the file in a run's folder that says where the
+channel is. Both ends use this; nothing of learning is in here."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+FILE = "channel.json"
+LENGTH = 4  # bytes, big endian, before each frame
+LARGEST_REQUEST = 64 * 1024  # bytes of a frame that a run takes
+LARGEST_FRAME = 8 * 1024 * 1024  # bytes of a frame that a run sends: a scene, a picture
+encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(dict[str, Any]).decode
+
+
+class FrameError(Exception):
+    """Bytes that are no frame; whoever sent them is hung up on."""
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Where a run listens, on this machine only, and the word it wants to hear first."""
+
+    port: int
+    token: str
+    pid: int
+
+
+def pack(message: dict[str, Any]) -> bytes:
+    """One message as a frame."""
+    body = encode(message)
+    return len(body).to_bytes(LENGTH, "big") + body
+
+
+class Unpacker:
+    """Takes bytes as they come and gives the messages that are complete."""
+
+    def __init__(self, largest: int) -> None:
+        self._largest = largest
+        self._bytes = bytearray()
+
+    def feed(self, data: bytes) -> list[dict[str, Any]]:
+        self._bytes += data
+        messages = []
+        while len(self._bytes) >= LENGTH:
+            length = int.from_bytes(self._bytes[:LENGTH], "big")
+            if length > self._largest:
+                raise FrameError(f"a frame of {length} bytes; at most {self._largest} are taken")
+            if len(self._bytes) < LENGTH + length:
+                break
+            messages.append(decode(bytes(self._bytes[LENGTH : LENGTH + length])))
+            del self._bytes[: LENGTH + length]
+        return messages
+
+
+def decode(body: bytes) -> dict[str, Any]:
+    """The message of a frame."""
+    try:
+        return _decode(body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise FrameError(str(error)) from error
+
+
+def write_address(folder: Path, address: Address) -> None:
+    """Leave the address where only this user can read it."""
+    file = folder / FILE
+    file.unlink(missing_ok=True)
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as opened:
+        opened.write(msgspec.json.encode(address))
+
+
+def read_address(folder: Path) -> Address | None:
+    """Where the run in `folder` listens; None when it does not, or the file makes no sense."""
+    try:
+        return msgspec.convert(json.loads((folder / FILE).read_bytes()), Address)
+    except (OSError, ValueError, msgspec.ValidationError):
+        return None
