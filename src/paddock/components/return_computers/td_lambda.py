@@ -21,9 +21,12 @@ def n_step_returns(reward: Tensor, next_value: Tensor, discount: Tensor, steps: 
     return returns
 
 
-def lambda_returns(reward: Tensor, next_value: Tensor, discount: Tensor, last_value: Tensor, *, decay: float) -> Tensor:
+def lambda_returns(
+    reward: Tensor, next_value: Tensor, discount: Tensor, last_value: Tensor, *, decay: float | Tensor
+) -> Tensor:
     """Eq. 4, arXiv:2010.02193. All [T, B]: the reward for leaving each state, the value of the next, and the weight of
-    what follows (0 at a terminal state). `last_value` [B] is what the sum begins with, usually `next_value[-1]`."""
+    what follows (0 at a terminal state). `last_value` [B] is what the sum begins with, usually `next_value[-1]`;
+    a `decay` of 0 at a step [T, B] takes the next state's value there and nothing beyond it."""
     assert reward.shape == next_value.shape == discount.shape
     direct = reward + (1 - decay) * discount * next_value
     carried = decay * discount

@@ -1,0 +1,220 @@
+"""Dreamer: a world model learned from replay, and a policy learned in its dreams. One file for V1 (arXiv:1912.01603),
+V2 (arXiv:2010.02193) and V3 of 2023 and of 2024 (arXiv:2301.04104, versions 1 and 2); presets choose among them.
+
+Shapes: B sequences, T steps, H imagined steps, N = B * T states that are imagined from, F features, A action numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from paddock.components.networks.distributions import Categorical, SquashedGaussian
+from paddock.components.networks.latent_control import Distribution
+from paddock.components.targets import TargetNetwork
+from paddock.config.schema import TargetSchema
+from paddock.workflows.base import Metrics, Phase, Workflow
+from paddock.workflows.context import WorkflowContext
+from paddock.workflows.dreamer_losses import (
+    Sample,
+    arrivals,
+    dream_returns,
+    policy_loss,
+    replay_returns,
+    value_loss,
+    weighted_sum,
+    world_model_losses,
+)
+from paddock.workflows.replay import is_frozen
+
+Latent = dict[str, Tensor]
+
+
+class DreamerConfig(TargetSchema):
+    """Options of Dreamer."""
+
+    version: Literal["v1", "v2", "v3_2023", "v3_2024"]
+    horizon: int = Field(ge=1)
+    discount: float = Field(gt=0, le=1)
+    decay: float = Field(ge=0, le=1)
+    scales: dict[str, float]
+    free_nats: float = Field(ge=0)
+    free_nats_of_mean: bool
+    entropy_scale: float = Field(ge=0)
+    reinforce_share: float | None = Field(ge=0, le=1)
+    baseline: Literal["value", "slow_value"]
+    slow_rate: float = Field(gt=0, le=1)
+    slow_every: int = Field(ge=1)
+    slow_regularizer: bool
+    replay_value_scale: float = Field(ge=0)
+
+
+@dataclass(frozen=True)
+class Dream:
+    """What was imagined: `features` [H + 1, N, F], `action` and `reward` [H, N, ...], `goes_on` [H + 1, N]."""
+
+    features: Tensor
+    action: Tensor
+    reward: Tensor
+    goes_on: Tensor
+
+
+class Dreamer(Workflow):
+    """Needs components `world_model` (see components/dynamics/world_model.py), `policy` and `value` over its features,
+    `slow_value`, `return_scale`, and optimizers `world_model`, `policy`, `value`. Batches are sequences of T + 1 rows.
+    """
+
+    config: DreamerConfig
+
+    def __init__(self, config: DreamerConfig) -> None:
+        super().__init__(config)
+
+    def initialize(self, context: WorkflowContext) -> None:
+        super().initialize(context)
+        parts = context.components
+        self.model, self.policy, self.value = parts["world_model"], parts["policy"], parts["value"]
+        self.slow_value, self.return_scale = parts["slow_value"], parts["return_scale"]
+        self.slow = TargetNetwork(self.slow_value, self.value, self.config.slow_rate)
+        self.optimizers = context.optimizers
+        share, is_discrete = self.config.reinforce_share, context.spec.action.is_discrete
+        self.reinforce_share = float(is_discrete) if share is None else share
+        self.by_dynamics = self.reinforce_share < 1
+        self.needs_slow = self.config.slow_regularizer or self.config.baseline == "slow_value"
+
+    def update(self, batch: Sample, *, phase: Phase) -> Metrics:
+        """One step of the world model, then one of policy and value from the states that it found."""
+        sample = arrivals(batch, self.context.device)
+        latents, metrics = self._learn_model(sample)
+        return {**metrics, **self._learn_controller(latents, sample)}
+
+    def update_world_model(self, batch: Sample, *, phase: Phase) -> Metrics:
+        """One step of the world model alone."""
+        return self._learn_model(arrivals(batch, self.context.device))[1]
+
+    def update_controller(self, batch: Sample, *, phase: Phase) -> Metrics:
+        """One step of policy and value alone, from states that the world model finds in the batch."""
+        sample = arrivals(batch, self.context.device)
+        with torch.no_grad():
+            latents = self._observe(sample)
+        return self._learn_controller(latents, sample)
+
+    def imagine(self, start: Latent, *, horizon: int) -> tuple[Latent, Tensor]:
+        """Follow the policy in the model: latents [H + 1, N, ...] from `start` [N, ...], and actions [H, N, ...] as
+        the policy gives them. Gradients reach the policy through the actions where they can."""
+        latents, actions = [start], []
+        for _ in range(horizon):
+            latent = latents[-1]
+            action, taken = self._drawn(self.policy(self.model.features(latent)))
+            latents.append(self.model.imagine_step(latent, taken))
+            actions.append(action)
+        self.context.counters.imagined_steps += horizon * len(actions[0])
+        return {name: torch.stack([latent[name] for latent in latents]) for name in start}, torch.stack(actions)
+
+    def _observe(self, sample: Sample) -> Latent:
+        action = self.model.encode_action(sample["action"])
+        return self.model.observe_sequence(sample["observation"], action, sample["is_first"])
+
+    def _learn_model(self, sample: Sample) -> tuple[Latent, Metrics]:
+        """Latents [B, T, ...] without a gradient, and metrics."""
+        config = self.config
+        with torch.set_grad_enabled(not is_frozen(self.model)):
+            latents = self._observe(sample)
+            losses, found = world_model_losses(
+                self.model, latents, sample, free_nats=config.free_nats, free_mean=config.free_nats_of_mean
+            )
+            loss = weighted_sum(losses, config.scales)
+        metrics: Metrics = {f"train/{name}_loss": value.detach() for name, value in losses.items()}
+        metrics |= {"train/model_loss": loss.detach(), "train/divergence": found["divergence"]}
+        if not is_frozen(self.model):
+            metrics["train/model_gradient_norm"] = self.optimizers["world_model"].descend(loss)
+        return {name: part.detach() for name, part in latents.items()}, metrics
+
+    def _learn_controller(self, latents: Latent, sample: Sample) -> Metrics:
+        """Dream from every state, then one step of the value and one of the policy."""
+        config = self.config
+        with torch.set_grad_enabled(self.by_dynamics):
+            dream = self._dream({name: latents[name].flatten(0, 1) for name in self.model.initial(1)}, sample)
+            slow = self.slow_value.predict(self.slow_value(dream.features)) if self.needs_slow else None
+        outputs = self.value(dream.features)
+        with torch.set_grad_enabled(self.by_dynamics):
+            value = self.value.predict(outputs)
+            judged = slow if slow is not None and config.baseline == "slow_value" else value
+            returns, weight = dream_returns(
+                dream.reward, dream.goes_on, judged, discount=config.discount, decay=config.decay
+            )
+        target, weight = returns.detach(), weight.detach()
+        self.return_scale.update(target)
+        scale = self.return_scale()
+
+        regularizer = slow.detach()[:-1] if slow is not None and config.slow_regularizer else None
+        loss = value_loss(self.value, outputs[:-1], target, regularizer, weight)
+        if config.replay_value_scale:
+            loss = loss + config.replay_value_scale * self._replay_value_loss(latents, sample, target[0])
+        metrics = self._step("value", loss)
+        if (self.context.counters.updates + 1) % config.slow_every == 0:
+            self.slow.follow()
+
+        distribution = self.policy(dream.features[:-1].detach())
+        advantage = self.reinforce_share * (target - judged[:-1].detach()) / scale
+        loss, entropy = policy_loss(
+            distribution, dream.action.detach(), advantage, weight, entropy_scale=config.entropy_scale
+        )
+        if self.by_dynamics:
+            loss = loss - (1 - self.reinforce_share) * (weight * returns / scale).mean()
+        metrics |= self._step("policy", loss)
+        return metrics | {
+            "controller/entropy": entropy,
+            "controller/value": value.detach().mean(),
+            "controller/return": target.mean(),
+            "controller/return_scale": scale,
+            "controller/dreamed_reward": dream.reward.detach().mean(),
+        }
+
+    def _dream(self, start: Latent, sample: Sample) -> Dream:
+        latents, action = self.imagine(start, horizon=self.config.horizon)
+        reward = self.model.predict_reward({name: part[1:] for name, part in latents.items()})
+        # Whether the first state was an episode's last is known.
+        later = self.model.predict_continue({name: part[1:] for name, part in latents.items()})
+        goes_on = torch.cat([sample["goes_on"].flatten()[None], later])
+        return Dream(self.model.features(latents), action, reward, goes_on)
+
+    def _replay_value_loss(self, latents: Latent, sample: Sample, dreamed: Tensor) -> Tensor:
+        """[]: the value has to fit what really followed, too; dreamed returns [N] stand for what follows beyond."""
+        config = self.config
+        returns, weight = replay_returns(
+            sample, dreamed.view_as(sample["reward"]), discount=config.discount, decay=config.decay
+        )
+        features = self.model.features(latents).transpose(0, 1)[:-1]
+        slow = None
+        if config.slow_regularizer:
+            with torch.no_grad():
+                slow = self.slow_value.predict(self.slow_value(features))
+        return value_loss(self.value, self.value(features), returns, slow, weight)
+
+    def _step(self, name: str, loss: Tensor) -> Metrics:
+        """One step of the named component, unless the phase freezes it. Only its own parameters are differentiated."""
+        metrics: Metrics = {f"controller/{name}_loss": loss.detach()}
+        if not is_frozen(self.context.components[name]):
+            optimizer = self.optimizers[name]
+            gradients = torch.autograd.grad(loss, optimizer.parameters, retain_graph=self.by_dynamics)
+            metrics[f"controller/{name}_gradient_norm"] = optimizer.apply(loss.detach(), gradients)
+        return metrics
+
+    def _drawn(self, distribution: Distribution) -> tuple[Tensor, Tensor]:
+        """An action as the policy gives it, and as the model reads it; with gradients where dreams need them."""
+        if isinstance(distribution, Categorical):
+            action = distribution.sample()
+            taken = self.model.encode_action(action)
+            if self.by_dynamics:
+                probabilities = distribution.logits.softmax(-1)
+                taken = taken + probabilities - probabilities.detach()
+            return action, taken
+        if isinstance(distribution, SquashedGaussian):
+            action = distribution.sample_with_log_prob(torch.randn_like(distribution.mean))[0]
+        else:
+            action = distribution.sample()
+        return action, self.model.encode_action(action)
