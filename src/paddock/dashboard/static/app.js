@@ -21,8 +21,8 @@ const VIEWS = [
 const main = document.getElementById('main'), link = document.getElementById('link');
 let close = () => {}, turn = 0;
 
-/** What a view fills in: connection, status, scene, snapshot, followed, frames, events, laps, policies, input, gaps, runs. */
-const blank = (route) => ({ route, connection: null, status: null, scene: null, snapshot: null, followed: null, frames: 0,
+/** What a view fills in: connection, status, scene, snapshot, shown (s simulated), followed, frames, events, laps, policies, input, gaps, runs. */
+const blank = (route) => ({ route, connection: null, status: null, scene: null, snapshot: null, shown: null, followed: null, frames: 0,
   events: [], laps: [], policies: [], input: null, gaps: {}, runs: [],
   car(index) { return this.snapshot ? car(this.snapshot, index) : null; } });
 

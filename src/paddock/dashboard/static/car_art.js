@@ -1,7 +1,8 @@
 // Cars seen from above. A body is drawn once per colour and size, then stamped; wheels turn where they can be seen.
 
 export const PAINTS = ['#de302c', '#2c78e2', '#f6be2a', '#34b260', '#eeeef0', '#9a54d6', '#f47c24', '#2ac4ce'];
-export const SMALLEST = 15; // pixels in length, so that a car stays visible over a whole circuit
+/** Pixels in length below which a car is never drawn, so that it stays visible over a whole circuit. */
+export const smallest = (viewWidth) => Math.min(15, Math.max(10, viewWidth / 60));
 
 // Outlines in shares of the car's length (forward) and width (left), centred.
 const BODY = [[-0.49, -0.44], [-0.49, 0.44], [-0.3, 0.47], [-0.05, 0.43], [0.2, 0.46], [0.4, 0.42], [0.48, 0.26],

@@ -39,6 +39,7 @@ export class Charts {
     this.data = new Map(); // run id -> metric -> {x, y}
     this.plots = new Map(); // panel title -> {plot, series}
     this.showsMore = false;
+    this.zoom = null; // {min, max} that a person chose, for all panels
     this.grid = html('div', { class: 'charts' });
     this.tools = html('div', { class: 'row' },
       choice('Horizontal axis', [['agent_steps', 'Steps'], ['seconds', 'Time']], this.axis, (axis) => this._setAxis(axis)),
@@ -105,19 +106,40 @@ export class Charts {
   }
 
   resetZoom() {
-    for (const { plot } of this.plots.values()) plot.setData(plot.data, true);
+    this._setZoom(null);
+  }
+
+  _setZoom(zoom) {
+    this.zoom = zoom;
+    const range = zoom ?? this._extent();
+    for (const { plot } of this.plots.values()) plot.setScale('x', range);
+  }
+
+  /** All panels share one horizontal range, so that what lies above each other happened together. */
+  _extent() {
+    let min = Infinity, max = -Infinity;
+    for (const run of this.runs)
+      for (const { x } of this.data.get(run.id)?.values() ?? []) [min, max] = [Math.min(min, x[0]), Math.max(max, x.at(-1))];
+    return max > min ? { min, max } : { min: Number.isFinite(min) ? min - 1 : 0, max: Number.isFinite(max) ? max + 1 : 1 };
   }
 
   async _setAxis(axis) {
     this.axis = axis;
+    this.zoom = null;
     await this.load();
   }
 
   _titles() {
     const metrics = new Set(this.runs.flatMap((run) => [...(this.data.get(run.id)?.keys() ?? [])]));
     const groups = new Map([...PANELS.map(([title]) => [title, []]), [MORE, []]]);
-    for (const metric of [...metrics].sort()) groups.get(panelOf(metric)).push(metric);
+    for (const metric of [...metrics].sort()) if (!this._isIdle(metric)) groups.get(panelOf(metric)).push(metric);
     return groups;
+  }
+
+  /** A term that pays nothing all along would only fill the legend. */
+  _isIdle(metric) {
+    return metric.includes('/reward_terms/')
+      && this.runs.every((run) => (this.data.get(run.id)?.get(metric)?.y ?? []).every((value) => value === 0));
   }
 
   _destroy() {
@@ -147,7 +169,9 @@ export class Charts {
     this.grid.append(holder);
     const width = Math.max(holder.clientWidth, 200);
     const plot = new uPlot(this._options(width, series), this._table(series), holder);
+    plot.setScale('x', this.zoom ?? this._extent());
     this.plots.set(title, { plot, series });
+    showLast(plot);
   }
 
   _table(series) {
@@ -165,8 +189,10 @@ export class Charts {
     return {
       width,
       height: HEIGHT,
-      cursor: { sync: { key: 'paddock' }, drag: { x: true, y: false }, points: { size: 6 } },
-      scales: { x: { time: false } },
+      cursor: { sync: { key: 'paddock' }, drag: { x: true, y: false, setScale: false }, points: { size: 6 },
+        bind: { dblclick: () => () => { this.resetZoom(); return null; } } },
+      hooks: { setSelect: [(plot) => this._selected(plot)], setLegend: [showLast] },
+      scales: { x: { time: false, auto: false } },
       axes: [
         { ...axis, values: (_, ticks) => ticks.map(format), size: 28, space: 60 },
         { ...axis, values: (_, ticks) => ticks.map(compact), size: 52 },
@@ -179,21 +205,28 @@ export class Charts {
           dash: isAlone ? DASHES[Math.floor(m / 8) % 4] : DASHES[m % 4],
           width: 1.6,
           spanGaps: true,
-          points: { show: this.data.get(run.id).get(metric).x.length < 3 },
+          points: { show: this.data.get(run.id).get(metric).x.length < 30, size: 4 },
           value: (_, value) => (value === null || value === undefined ? '' : number(value)),
         })),
       ],
     };
   }
 
+  _selected(plot) {
+    const { left, width } = plot.select;
+    if (width < 4) return;
+    this._setZoom({ min: plot.posToVal(left, 'x'), max: plot.posToVal(left + width, 'x') });
+    plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+  }
+
   _redraw() {
     if (!this._isDirty || document.hidden) return;
     this._isDirty = false;
+    const range = this.zoom ?? this._extent();
     for (const { plot, series } of this.plots.values()) {
-      const [old] = plot.data, { min, max } = plot.scales.x;
-      const isZoomed = old.length > 1 && (min > old[0] || max < old.at(-1));
-      plot.setData(this._table(series), !isZoomed);
-      if (isZoomed) plot.setScale('x', { min, max });
+      plot.setData(this._table(series), false);
+      plot.setScale('x', range);
+      showLast(plot);
     }
   }
 
@@ -203,4 +236,15 @@ export class Charts {
       if (width && width !== plot.width) plot.setSize({ width, height: HEIGHT });
     }
   }
+}
+
+/** While nobody points at a moment, the legend tells the newest values. */
+function showLast(plot) {
+  if (plot.cursor.left >= 0) return;
+  const idxs = plot.data.map((column) => {
+    let at = column.length - 1;
+    while (at > 0 && (column[at] === null || column[at] === undefined)) at -= 1;
+    return at;
+  });
+  plot.setLegend({ idxs }, false);
 }

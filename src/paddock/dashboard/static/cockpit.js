@@ -109,6 +109,7 @@ class Cockpit {
   _frame() {
     const { latest } = this.stage.view.playback, now = performance.now();
     this.state.frames = this.stage.view.frames;
+    this.state.shown = this.stage.view.playback.time;
     if (!latest) return;
     const own = car(latest, OWN_CAR), elapsed = Math.min((now - (this._last ?? now)) / 1000, 0.1);
     this._last = now;

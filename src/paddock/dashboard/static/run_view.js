@@ -46,7 +46,7 @@ class RunPage {
   _build() {
     const { details } = this;
     this.chip = html('span', {});
-    this.tiles = Object.fromEntries(['Steps', 'Steps per second', 'Time', 'Best lap', 'Score'].map((name) => [name, html('b', {}, '–')]));
+    this.tiles = Object.fromEntries(['Steps', 'Steps/s', 'Time', 'Best lap', 'Score'].map((name) => [name, html('b', {}, '–')]));
     this.phases = html('ol', { class: 'phases', 'aria-label': 'Phases' });
     const facts = [details.experiment, details.algorithm, details.environment, `seed ${details.seed}`, ...(details.tags ?? [])];
     this.element = html('div', { class: 'run' },
@@ -150,7 +150,7 @@ class RunPage {
   _tiles(values, latest) {
     write(this.tiles.Steps, compact(values.agent_steps));
     write(this.tiles.Time, duration(values.seconds));
-    if (isNumber(values.steps_per_second)) write(this.tiles['Steps per second'], compact(values.steps_per_second));
+    if (isNumber(values.steps_per_second)) write(this.tiles['Steps/s'], compact(values.steps_per_second));
     const lap = latest['eval/best_lap'], metric = this.details.metric;
     if (isNumber(lap)) write(this.tiles['Best lap'], lapTime(lap));
     const score = latest[metric] ?? values.best_score;
@@ -174,6 +174,7 @@ class RunPage {
 
   _frame(stage) {
     this.state.frames = stage.view.frames;
+    this.state.shown = stage.view.playback.time;
     this.state.followed = stage.view.followed;
   }
 }

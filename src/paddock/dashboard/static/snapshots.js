@@ -3,7 +3,8 @@
 export const COLUMNS = ['x', 'y', 'heading', 'speed', 'steer', 'throttle', 'progress', 'lapTime', 'lastLap', 'state'];
 const X = 0, Y = 1, HEADING = 2, SPEED = 3, STATE = 9, WIDTH = COLUMNS.length;
 export const OFF_TRACK = 1, RESET = 2, HUMAN = 4, FINISHED = 8;
-const HEADER = 32, NOBODY = 65535, KEPT = 40;
+const HEADER = 32, NOBODY = 65535;
+const KEPT = 400, WINDOW = 6, FORGET = 8; // snapshots; s to judge the pace by; s of silence after which a new story begins
 
 /** Version 1, little endian: see docs/dashboard_api.md. Gives null for what is not a snapshot. */
 export function decode(buffer) {
@@ -37,16 +38,22 @@ export function car(snapshot, index) {
   return found;
 }
 
-/** Snapshots in the order they were taken, seen a moment late so that there is a next one to move towards. */
+/**
+ * Snapshots played back by the clock of the simulation. Learning drives in bursts, with a pause for each update; shown
+ * as they come, cars would sprint and freeze. So the playhead moves at the mean pace of the last seconds, as far behind
+ * the newest snapshot as the longest pause asks for. A steady sender (a drive) is shown one snapshot late.
+ */
 export class Playback {
-  constructor() {
+  constructor(isSteady = false) {
+    this.isSteady = isSteady;
     this.clear();
   }
 
   clear() {
     this.snapshots = [];
-    this.lead = -Infinity; // s, wall clock of the sender minus ours, for the quickest message
-    this.interval = 0.03; // s between two snapshots, smoothed
+    this.arrivals = []; // [s on our clock, s of simulation] of the last seconds
+    this.time = null; // s of simulation that is shown
+    this.current = null; // the snapshot that is moved towards
     this.poses = new Float32Array(0);
   }
 
@@ -56,26 +63,47 @@ export class Playback {
 
   push(snapshot, now) {
     const last = this.latest;
-    if (last && (snapshot.cars !== last.cars || snapshot.wall < last.wall)) this.clear();
-    else if (last) this.interval += 0.1 * (Math.min(snapshot.wall - last.wall, 1) - this.interval);
-    this.lead = Math.max(this.lead - 1e-5, snapshot.wall - now);
+    const isNewStory = last && (snapshot.cars !== last.cars || snapshot.time < last.time || snapshot.wall - last.wall > FORGET);
+    if (isNewStory) this.clear();
     this.snapshots.push(snapshot);
-    if (this.snapshots.length > KEPT) this.snapshots.shift();
+    this.arrivals.push([now, snapshot.time]);
+    while (now - this.arrivals[0][0] > WINDOW && this.arrivals.length > 2) this.arrivals.shift();
+    while (this.snapshots.length > KEPT) this.snapshots.shift();
+  }
+
+  /** Simulated seconds per second, and how far behind the newest snapshot the playhead should stay (s simulated). */
+  _pace() {
+    const { arrivals } = this, [first, last] = [arrivals[0], arrivals.at(-1)], span = last[0] - first[0];
+    if (span < 0.05) return { rate: 1, lag: 0.05 };
+    const rate = (last[1] - first[1]) / span;
+    if (this.isSteady) return { rate, lag: (1.3 * rate * span) / (arrivals.length - 1) };
+    let pause = 0;
+    for (let k = 1; k < arrivals.length; k += 1) pause = Math.max(pause, arrivals[k][0] - arrivals[k - 1][0]);
+    return { rate, lag: rate * (1.1 * pause + 0.02) };
+  }
+
+  _advance(now) {
+    const elapsed = Math.min(now - (this._before ?? now), 0.25), { time } = this.latest;
+    this._before = now;
+    const { rate, lag } = this._pace();
+    if (this.time === null || time - this.time > 3 * lag + rate) this.time = time - lag;
+    const error = (time - this.time - lag) / Math.max(lag, 0.05 * rate, 1e-3);
+    this.time += elapsed * rate * Math.min(Math.max(1 + 0.5 * error, 0), 2);
+    this.time = Math.min(this.time, time);
   }
 
   /** Poses at `now` (s) as rows of COLUMNS, or null before the first snapshot. Valid until the next call. */
   sample(now) {
     const { snapshots } = this, latest = this.latest;
     if (!latest) return null;
-    const moment = now + this.lead - Math.min(1.15 * this.interval, 0.6);
+    this._advance(now);
     let after = snapshots.length - 1;
-    while (after > 0 && snapshots[after - 1].wall >= moment) after -= 1;
-    const to = snapshots[after], from = snapshots[Math.max(after - 1, 0)];
-    const span = to.wall - from.wall;
-    const share = span > 0 ? Math.min(Math.max((moment - from.wall) / span, 0), 1) : 1;
+    while (after > 0 && snapshots[after - 1].time >= this.time) after -= 1;
+    const to = snapshots[after], from = snapshots[Math.max(after - 1, 0)], span = to.time - from.time;
+    const share = span > 0 ? Math.min(Math.max((this.time - from.time) / span, 0), 1) : 1;
     if (this.poses.length !== latest.values.length) this.poses = new Float32Array(latest.values.length);
     for (let row = 0; row < latest.cars; row += 1) blend(from, to, share, row * WIDTH, this.poses);
-    this.time = from.time + share * (to.time - from.time);
+    this.current = { ...to, values: this.poses };
     return this.poses;
   }
 }
@@ -83,7 +111,7 @@ export class Playback {
 /** Along a cubic that leaves and arrives with the car's own velocity; a car that was put elsewhere jumps. */
 function blend(from, to, share, at, poses) {
   const a = from.values, b = to.values, elapsed = to.time - from.time;
-  poses.set(b.subarray(at, at + WIDTH), at);
+  for (let k = 0; k < WIDTH; k += 1) poses[at + k] = b[at + k];
   const dx = b[at + X] - a[at + X], dy = b[at + Y] - a[at + Y], way = Math.hypot(dx, dy);
   const plausible = Math.max(a[at + SPEED], b[at + SPEED], 2) * elapsed * 1.6 + 2;
   if (from === to || share >= 1 || b[at + STATE] & RESET || !(way <= plausible)) return;

@@ -15,8 +15,7 @@ export class Stage {
     this.hud = new Hud();
     this.onframe = onframe;
     this.view = new TrackView({ line: isDriving, trails: !isDriving }, {
-      onfollow: (index) => this._followed(index), onframe: () => this._frame() });
-    this.view.isDriving = isDriving;
+      isDriving, onfollow: (index) => this._followed(index), onframe: () => this._frame() });
     this.message = html('p', { class: 'stage-message' }, 'Waiting for the first picture…');
     this.ghostLegend = html('span', { class: 'row' });
     this.speedLegend = html('span', { class: 'ramp', hidden: true }, html('span', {}, '0'), html('canvas', { width: 90, height: 8 }),
@@ -37,6 +36,7 @@ export class Stage {
     this.frame.classList.toggle('video', scene.kind !== 'racing');
     if (scene.kind !== 'racing') return this._showVideo();
     this.view.setScene(scene);
+    this.rays.hidden = !scene.rays?.angles?.length;
     replace(this.speedLegend.lastChild, `${Math.round(3.6 * this.view.topSpeed)} km/h`);
     this._nameGhosts();
   }
@@ -58,12 +58,12 @@ export class Stage {
   }
 
   get followedCar() {
-    const { latest } = this.view.playback;
-    return latest && this.view.followed !== null ? car(latest, this.view.followed) : null;
+    const { current } = this.view.playback;
+    return current && this.view.followed !== null ? car(current, this.view.followed) : null;
   }
 
   _frame() {
-    this.hud.update(this.followedCar, this.view.playback.latest, this.title ?? `Car ${this.view.followed + 1}`);
+    this.hud.update(this.followedCar, this.view.playback.current, this.title ?? `Car ${this.view.followed + 1}`);
     this.onframe(this);
   }
 
@@ -82,7 +82,7 @@ export class Stage {
     });
     view.camera.turns = isDriving;
     return [
-      flag('Ghosts', 'ghosts'), flag('Rays', 'rays'), flag('Racing line', 'line'), isDriving ? null : flag('Trails', 'trails'),
+      flag('Ghosts', 'ghosts'), this.rays = flag('Rays', 'rays'), flag('Racing line', 'line'), isDriving ? null : flag('Trails', 'trails'),
       toggle('Speed colours', false, (on) => { view.set({ colour: on ? 'speed' : 'car' }); this.speedLegend.hidden = !on; }),
       toggle('Turn with the car', isDriving, (on) => { view.camera.turns = on; }),
     ];

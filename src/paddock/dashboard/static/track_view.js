@@ -1,7 +1,7 @@
 // The live picture: ground below, cars, ghosts and rays above, at the screen's own rate; and the hand that moves it.
 
 import { Camera } from './camera.js';
-import { drawCar, drawGhost, PAINTS, SMALLEST } from './car_art.js';
+import { drawCar, drawGhost, PAINTS, smallest } from './car_art.js';
 import { Circuit } from './circuit.js';
 import { clamp, html, prefersStill } from './dom.js';
 import { Ground, speedColour } from './ground.js';
@@ -17,11 +17,12 @@ export const GHOST_COLOURS = { best: '#f2f2f4', agent: '#f2f2f4', reference: '#5
 
 export class TrackView {
   /** options: rays, line, ghosts, trails (booleans), colour ('car' | 'speed'). onfollow(index | null), onframe(view). */
-  constructor(options, { onfollow = () => {}, onframe = () => {} } = {}) {
+  constructor(options, { isDriving = false, onfollow = () => {}, onframe = () => {} } = {}) {
     this.options = { rays: true, line: false, ghosts: true, trails: true, colour: 'car', ...options };
     this.onfollow = onfollow;
     this.onframe = onframe;
-    this.playback = new Playback();
+    this.isDriving = isDriving;
+    this.playback = new Playback(isDriving);
     this.camera = new Camera();
     this.ghosts = new Map(); // by kind
     this.followed = null;
@@ -170,7 +171,7 @@ export class TrackView {
   }
 
   _size() {
-    const { length, width } = this.scene.car, shown = Math.max(length * this.camera.zoom, SMALLEST);
+    const { length, width } = this.scene.car, shown = Math.max(length * this.camera.zoom, smallest(this.camera.width));
     return { length: shown, width: (shown * width) / length };
   }
 
@@ -185,7 +186,7 @@ export class TrackView {
   }
 
   _ring(context, x, y, length, colour) {
-    if (length > 60) return;
+    if (length > 34) return;
     context.strokeStyle = colour;
     context.lineWidth = 1.5;
     context.beginPath();
@@ -230,7 +231,7 @@ export class TrackView {
   }
 
   _drawRays(context, poses) {
-    const { rays, followed } = this.playback.latest, { angles } = this.scene.rays ?? {};
+    const { rays, followed } = this.playback.current, { angles } = this.scene.rays ?? {};
     if (!rays || !angles || followed !== this.followed) return;
     const pose = this.pose(followed, poses), [x, y] = this.camera.screen(pose.x, pose.y);
     context.lineWidth = 1;
