@@ -18,6 +18,7 @@ VERBS = {
     "evaluate": ("paddock.cli.evaluate", "Judge a trained policy: whole episodes, fixed seeds."),
     "race": ("paddock.cli.race", "Race policies beside the classical driver and recorded people."),
     "dashboard": ("paddock.cli.dashboard", "Watch, steer and start runs in the browser."),
+    "drive": ("paddock.cli.drive", "Take the wheel yourself, in the browser."),
     "list": ("paddock.cli.list", "Find runs: filter, sort, tags."),
     "show": ("paddock.cli.show", "Everything about one run."),
     "compare": ("paddock.cli.compare", "Runs side by side, with intervals and a report."),

@@ -7,13 +7,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from paddock.core.errors import InputError
 from paddock.experiments.run import RunFolder
-from paddock.rollout.racing_records import LapRecord, read_lap
+from paddock.rollout.racing_records import LapRecord, as_ghost, read_lap
 
-STEP = 0.05  # s between two places of a ghost
 MOST_LAPS = 2_000
 LAP_FILE = re.compile(r"[\w.-]+\.json")
 
@@ -39,27 +36,6 @@ def describe_lap(name: str, lap: LapRecord) -> dict[str, Any]:
         "car": lap.car,
         "lap_time": lap.lap_time,
         "sectors": list(lap.sectors),
-    }
-
-
-def ghost(kind: str, driver: str, lap_time: float, samples: dict[str, Any]) -> dict[str, Any]:
-    """A lap at even steps of time: x, y m, heading rad."""
-    time = np.asarray(samples["time"], np.float64)
-    x, y = np.asarray(samples["x"], np.float64), np.asarray(samples["y"], np.float64)
-    at = np.arange(0.0, lap_time, STEP)
-    x, y = np.interp(at, time, x), np.interp(at, time, y)
-    if "heading" in samples:
-        heading = np.interp(at, time, np.asarray(samples["heading"], np.float64))
-    else:
-        heading = np.arctan2(np.gradient(y), np.gradient(x))
-    columns = {"x": x, "y": y, "heading": heading}
-    return {
-        "type": "ghost",
-        "kind": kind,
-        "driver": driver,
-        "dt": STEP,
-        **{name: np.round(values, 3).tolist() for name, values in columns.items()},
-        "lap_time": lap_time,
     }
 
 
@@ -99,7 +75,7 @@ class GhostKeeper:
             evidence = json.loads(self._judgement.read_bytes())["evidence"]
             entry = next(one for one in evidence["tracks"] if one["name"] == self._place[0] and one["lap"])
             lap = entry["lap"]
-            return ghost("best", "agent", float(lap["lap_time"]), lap["samples"])
+            return as_ghost("best", "agent", float(lap["lap_time"]), lap["samples"])
         except (OSError, ValueError, KeyError, TypeError, StopIteration):
             return None
 
@@ -107,4 +83,4 @@ class GhostKeeper:
         assert self._place is not None
         track, car = self._place
         laps = [lap for _, lap in people_laps(self._laps_dir) if (lap.track, lap.car) == (track, car)]
-        return ghost("person", laps[0].driver, laps[0].lap_time, dict(laps[0].samples)) if laps else None
+        return as_ghost("person", laps[0].driver, laps[0].lap_time, dict(laps[0].samples)) if laps else None

@@ -127,6 +127,8 @@ class LiveView:
         await self._say({"type": "scene", **scene})
         if scene["kind"] == "racing":
             self._ghosts.show(scene["track"]["name"], scene["car"]["name"])
+            for ghost in self._link.welcome.get("ghosts", []):
+                await self._say(ghost)
 
     async def _send_news(self) -> None:
         listener = self._listener

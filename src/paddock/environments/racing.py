@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from paddock.environments.racing_actions import build_actions
 from paddock.environments.racing_config import RacingConfig, racing_config
-from paddock.environments.racing_observations import ObservationSet
-from paddock.environments.racing_opponents import build_opponents
+from paddock.environments.racing_observations import Eyes, ObservationSet
+from paddock.environments.racing_opponents import Opponents, build_opponents
 from paddock.environments.racing_picture import RacingPicture
 from paddock.environments.racing_rewards import build_rewards
 from paddock.environments.racing_view import RacingView
@@ -54,6 +54,7 @@ class RacingVectorEnv(VectorEnv):
         *,
         config: RacingConfig | None = None,
         opponent: Callable[[Any], Any] | None = None,
+        readings_apart: int = 1,
         **options: Any,
     ) -> None:
         assert config is None or not options, "give either a config or options by keyword"
@@ -68,7 +69,8 @@ class RacingVectorEnv(VectorEnv):
         self._rows = slice(0, None, self._group)
         self._actions = build_actions(self.config)
         self.observations = ObservationSet(self.config, car_of(self.config), self._actions.size)
-        self.world = build_world(self.config, self.observations, num_envs)
+        self.world = build_world(self.config, self.observations.sensors(readings_apart), num_envs)
+        self.eyes: Any = self.world if readings_apart == 1 else Eyes(self.world, readings_apart)
         self._opponents = build_opponents(self.config, self.world, self.observations, self._actions, opponent)
         self.rewards = build_rewards(self.config.reward, self.world.num_cars)
         self.single_observation_space = self.observations.space
@@ -139,6 +141,10 @@ class RacingVectorEnv(VectorEnv):
             truncated &= ~terminated
         return self._observe(self._rows), reward, terminated, truncated, self._info(parts)
 
+    def let_drive(self, opponents: Opponents) -> None:
+        """Give the cars that are not learning to somebody else than the configured driver."""
+        self._opponents = opponents
+
     def set_reward_weight(self, name: str, value: float) -> None:
         """Change a reward term's weight; it counts from the next step."""
         self.rewards.set_weight(name, value)
@@ -201,11 +207,11 @@ class RacingVectorEnv(VectorEnv):
         return per_car
 
     def _observe(self, rows: Rows) -> Any:
-        return self.observations.read(self.world, rows, self._last_actions)
+        return self.observations.read(self.eyes, rows, self._last_actions)
 
     def _with_fresh_rows(self, observation: Any, rows: NDArray[np.intp]) -> Any:
         """A copy of `observation` in which the environments in `rows` are read again."""
-        fresh = self.observations.read(self.world, rows * self._group, self._last_actions[rows])
+        fresh = self.observations.read(self.eyes, rows * self._group, self._last_actions[rows])
         if isinstance(observation, dict):
             merged = {name: values.copy() for name, values in observation.items()}
             for name, values in merged.items():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,27 @@ class Part:
         return math.prod(self.shape)
 
 
+class Eyes:
+    """A world that takes readings more often than its agents decide: of each history only every `apart`-th is seen."""
+
+    def __init__(self, world: Any, apart: int) -> None:
+        self._world, self._apart = world, apart
+
+    def __getattr__(self, name: str) -> Any:
+        values = getattr(self._world, name)
+        return values[:, :: self._apart] if name in ("rays", "camera") else values
+
+
+@dataclass(frozen=True)
+class Sensors:
+    """What a world has to measure; None is what it need not."""
+
+    rays: RaySettings | None
+    course: CourseSettings | None
+    telemetry: TelemetrySettings | None
+    camera: CameraSettings | None
+
+
 class ObservationSet:
     """The sensors a set needs, its space, and how to read it for some rows of the world's cars."""
 
@@ -89,6 +110,12 @@ class ObservationSet:
         if self.config.has_images:
             named["images"] = world.camera[rows, :, :, :, 0].copy()
         return named
+
+    def sensors(self, apart: int = 1) -> Sensors:
+        """The sensors, with histories long enough to see every `apart`-th reading of them (see `Eyes`)."""
+        rays = self.rays and replace(self.rays, history=1 + apart * (self.rays.history - 1))
+        camera = self.camera and replace(self.camera, history=1 + apart * (self.camera.history - 1))
+        return Sensors(rays, self.course, self.telemetry, camera)
 
     def layout(self) -> dict[str, tuple[int, int]]:
         """Where each part lies in a flat observation: name -> (first, one past the last)."""

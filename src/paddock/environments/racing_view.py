@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MOST_CARS = 64
 POINTS = 800  # of a line that is drawn, at most
 COLUMNS = ("x", "y", "heading", "speed", "steer", "throttle", "progress", "lap_time", "last_lap", "state")
-OFF_TRACK, RESTARTED, HUMAN, FINISHED = 1, 2, 4, 8  # bits of `state`
+OFF_TRACK, RESTARTED, HUMAN = 1, 2, 4  # bits of `state`
 FULL_SIZE_ROAD = 5.0  # m of width, from which on a road is for full-size cars
 
 
@@ -35,6 +35,8 @@ class RacingView:
         self.count = min(env.world.num_cars, MOST_CARS)
         self._episode = env.world.episode[: self.count].copy()
         self._scenes: dict[int, dict[str, Any]] = {}
+        self.human: int | None = None  # the car that a person drives
+        self.hidden: set[int] = set()
 
     def scene(self, track: int) -> dict[str, Any]:
         """Everything that stands still on one of the world's tracks."""
@@ -68,6 +70,10 @@ class RacingView:
             )
         ):
             cars[:, column] = values
+        if self.human is not None:
+            cars[self.human, -1] += HUMAN
+        for car in self.hidden:
+            cars[car, :2] = np.nan
         return {
             "type": "snapshot",
             "wall": time.time(),

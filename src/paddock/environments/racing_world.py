@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paddock.environments.racing_config import RacingConfig
-from paddock.environments.racing_observations import ObservationSet
+from paddock.environments.racing_observations import Sensors
 from paddock.sim.car import CarParameters, load_car
 from paddock.sim.reference import ReferenceLap, reference_lap
 from paddock.sim.rewards import RewardInputs
@@ -53,7 +53,7 @@ def _prepared(track: Track, config: RacingConfig, index: int) -> Track:
     return track
 
 
-def build_world(config: RacingConfig, observations: ObservationSet, num_envs: int) -> World:
+def build_world(config: RacingConfig, sensors: Sensors, num_envs: int) -> World:
     """A world with a group of cars for each environment."""
     car, group_size = car_of(config), 1 + config.opponents.count
     tracks = tracks_of(config)
@@ -77,10 +77,10 @@ def build_world(config: RacingConfig, observations: ObservationSet, num_envs: in
         ),
         randomise=config.randomise,
         random_track=len(tracks) > 1 and group_size == 1,
-        rays=observations.rays,
-        course=observations.course,
-        telemetry=observations.telemetry,
-        camera=observations.camera,
+        rays=sensors.rays,
+        course=sensors.course,
+        telemetry=sensors.telemetry,
+        camera=sensors.camera,
     )
     return World(tracks, car, num_envs * group_size, settings=settings)
 

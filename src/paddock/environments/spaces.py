@@ -18,7 +18,11 @@ FRAMES = "env_frames"
 
 def spec_of(env: VectorEnv) -> Spec:
     """The Spec of one of the vector environment's copies."""
-    observation, action = env.single_observation_space, env.single_action_space
+    return spec_of_spaces(env.single_observation_space, env.single_action_space)
+
+
+def spec_of_spaces(observation: Space, action: Space) -> Spec:
+    """The Spec of an environment with these spaces."""
     if isinstance(observation, spaces.Dict):
         parts = {name: _observation_spec(space, name) for name, space in observation.spaces.items()}
         return Spec(observation=parts, action=_action_spec(action), is_dict=True)

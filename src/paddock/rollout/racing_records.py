@@ -83,6 +83,22 @@ class Recorder:
         return LapRecord(driver, track, car_name, lap_time, sectors, samples)
 
 
+GHOST_STEP = 0.05  # s
+
+
+def as_ghost(kind: str, driver: str, lap_time: float, samples: Mapping[str, Any]) -> dict[str, Any]:
+    """A lap as a page draws it, at even steps of time: `x`, `y` m, `heading` rad, every `dt` s since the line."""
+    time = np.asarray(samples["time"], np.float64)
+    at = np.arange(0.0, lap_time, GHOST_STEP)
+    x, y = (np.interp(at, time, np.asarray(samples[name], np.float64)) for name in ("x", "y"))
+    if "heading" in samples:
+        heading = np.interp(at, time, np.asarray(samples["heading"], np.float64))
+    else:
+        heading = np.arctan2(np.gradient(y), np.gradient(x))
+    columns = {name: np.round(values, 3).tolist() for name, values in (("x", x), ("y", y), ("heading", heading))}
+    return {"type": "ghost", "kind": kind, "driver": driver, "dt": GHOST_STEP, **columns, "lap_time": lap_time}
+
+
 def write_lap(file: Path, lap: LapRecord) -> None:
     """Write a lap file; the folder is made if need be."""
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,53 @@
+"""`paddock drive`: the page, in the driver's seat."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from paddock.core.errors import unknown_choice
+
+app = typer.Typer(pretty_exceptions_enable=False)
+
+
+@app.command()
+def drive(
+    track: Annotated[str | None, typer.Option(help="Where; by default meadow, or where the opponent trained.")] = None,
+    car: Annotated[str | None, typer.Option(help="arcade, f1tenth, gt or road; by default the opponent's.")] = None,
+    against: Annotated[str | None, typer.Option(help="A run, a policy's folder, or classical.")] = None,
+    driver: Annotated[str, typer.Option(help="Your name, for the laps you drive.")] = "you",
+    mode: Annotated[str, typer.Option(help="Who drives your car at first: manual, ai or assisted.")] = "manual",
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="Of the page; by default a free one.")] = None,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address, open nothing.")] = False,
+    session: Annotated[bool, typer.Option("--session", help="Only the world, for a dashboard that is open.")] = False,
+    runs_dir: Annotated[Path, typer.Option(help="Where runs are.")] = Path("runs"),
+    laps: Annotated[Path, typer.Option(help="Where people's laps are kept.")] = Path("laps"),
+) -> None:
+    """Drive yourself: against an agent, the classical driver, the clock."""
+    from paddock.orchestration.driving_session import MODES, DrivingSession, session_folder
+    from paddock.orchestration.driving_setup import DriveRequest, line_up
+
+    if mode not in MODES:
+        raise unknown_choice("mode", mode, MODES)
+    request = DriveRequest(track, car, against, driver, mode, runs_dir, laps)
+    grid = line_up(request)
+    run = session_folder(grid, request)
+    with run.lock():
+        driving = DrivingSession(grid, run, request)
+        page = None
+        if not session:
+            command = ["dashboard", run.name, "--runs-dir", str(runs_dir), "--laps", str(laps)]
+            command += ["--port", str(port)] if port is not None else []
+            command += ["--no-browser"] if no_browser else []
+            page = subprocess.Popen([sys.executable, "-m", "paddock", *command])
+        try:
+            with driving.control.listening():
+                driving.run()
+        finally:
+            if page is not None:
+                page.terminate()
+                page.wait()
