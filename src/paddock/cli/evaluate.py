@@ -29,9 +29,7 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> None:
     """Judge a trained policy: whole episodes, fixed seeds, frozen parameters."""
-    from rich.console import Console
-    from rich.table import Table
-
+    from paddock.experiments.display import show_table
     from paddock.orchestration.judge import find_subject
     from paddock.rollout.evaluation import record_video
 
@@ -57,13 +55,9 @@ def evaluate(
     rows = result.table()
     if len(rows) == 1:  # A single row reads better upright.
         rows = [{"metric": name, "value": text} for name, text in rows[0].items()]
-    table = Table()
-    for number, name in enumerate(rows[0]):
-        table.add_column(name, justify="right" if number else "left")
-    for row in rows:
-        table.add_row(*row.values())
-    console = Console()
-    console.print(f"{found.name}: {episodes} {kind} episodes, seed {seed}", highlight=False)
-    console.print(table)
+    columns = [name if number == 0 else f">{name}" for number, name in enumerate(rows[0])]
+    details = [name for name in rows[0] if "delta" in name or "std" in name]
+    typer.echo(f"{found.name}: {episodes} {kind} episodes, seed {seed}")
+    show_table(columns, [list(row.values()) for row in rows], droppable=details)
     if video:
-        console.print(f"video: {values['video']}", soft_wrap=True, highlight=False)
+        typer.echo(f"video: {values['video']}")
