@@ -288,7 +288,7 @@ class Orchestrator:
                 self.get_state(),
                 self.context.buffers,
                 agent_steps=self.counters.agent_steps,
-                info={"workflow": self.config.workflow.target_, "is_exact": self.context.collector.is_exact},
+                info={"workflow": self.workflow.kind, "is_exact": self.context.collector.is_exact},
                 score=evaluation.get("score") if is_scored else None,
             )
         self._last_save = time.perf_counter()
@@ -315,9 +315,9 @@ class Orchestrator:
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on from a checkpoint as if nothing had happened."""
         state, context = checkpoint.state, self.context
-        if (given := checkpoint.info["workflow"]) != self.config.workflow.target_:
+        if (given := checkpoint.info["workflow"]) != self.workflow.kind:
             raise InputError(
-                f"checkpoint '{checkpoint.path}' was written by {given}, this run is {self.config.workflow.target_}; "
+                f"checkpoint '{checkpoint.path}' was written by {given}, this run is {self.workflow.kind}; "
                 "a checkpoint only fits the algorithm that wrote it."
             )
         for name, value in state["counters"].items():

@@ -35,6 +35,11 @@ class Workflow:
     def __init__(self, config: TargetSchema) -> None:
         self.config = config
 
+    @property
+    def kind(self) -> str:
+        """What a checkpoint has to have been written by to be continued."""
+        return self.config.target_
+
     def initialize(self, context: WorkflowContext) -> None:
         """Called once; bind what is needed from the context."""
         self.context = context

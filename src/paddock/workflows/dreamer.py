@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from paddock.components.networks.distributions import Categorical, SquashedGaussian
@@ -39,6 +39,7 @@ class DreamerConfig(TargetSchema):
 
     version: Literal["v1", "v2", "v3_2023", "v3_2024"]
     horizon: int = Field(ge=1)
+    dreams: int | None = Field(ge=1)
     discount: float = Field(gt=0, le=1)
     decay: float = Field(ge=0, le=1)
     scales: dict[str, float]
@@ -51,6 +52,12 @@ class DreamerConfig(TargetSchema):
     slow_every: int = Field(ge=1)
     slow_regularizer: bool
     replay_value_scale: float = Field(ge=0)
+
+    @model_validator(mode="after")
+    def _check(self) -> DreamerConfig:
+        if self.replay_value_scale and self.dreams is not None:
+            raise ValueError("replay_value_scale needs a dream from every state; set dreams to null, or the scale to 0")
+        return self
 
 
 @dataclass(frozen=True)
@@ -85,6 +92,10 @@ class Dreamer(Workflow):
         self.by_dynamics = self.reinforce_share < 1
         self.needs_slow = self.config.slow_regularizer or self.config.baseline == "slow_value"
 
+    @property
+    def kind(self) -> str:
+        return f"{super().kind} ({self.config.version})"
+
     def update(self, batch: Sample, *, phase: Phase) -> Metrics:
         """One step of the world model, then one of policy and value from the states that it found."""
         sample = arrivals(batch, self.context.device)
@@ -102,17 +113,17 @@ class Dreamer(Workflow):
             latents = self._observe(sample)
         return self._learn_controller(latents, sample)
 
-    def imagine(self, start: Latent, *, horizon: int) -> tuple[Latent, Tensor]:
-        """Follow the policy in the model: latents [H + 1, N, ...] from `start` [N, ...], and actions [H, N, ...] as
-        the policy gives them. Gradients reach the policy through the actions where they can."""
-        latents, actions = [start], []
+    def imagine(self, start: Latent, *, horizon: int) -> tuple[Tensor, Tensor]:
+        """Follow the policy in the model: features [H + 1, N, F] from latents `start` [N, ...], and actions
+        [H, N, ...] as the policy gives them. Gradients reach the policy through the actions where they can."""
+        latent, features, actions = start, [self.model.features(start)], []
         for _ in range(horizon):
-            latent = latents[-1]
-            action, taken = self._drawn(self.policy(self.model.features(latent)))
-            latents.append(self.model.imagine_step(latent, taken))
+            action, taken = self._drawn(self.policy(features[-1]))
+            latent = self.model.imagine_step(latent, taken)
+            features.append(self.model.features(latent))
             actions.append(action)
         self.context.counters.imagined_steps += horizon * len(actions[0])
-        return {name: torch.stack([latent[name] for latent in latents]) for name in start}, torch.stack(actions)
+        return torch.stack(features), torch.stack(actions)
 
     def _observe(self, sample: Sample) -> Latent:
         action = self.model.encode_action(sample["action"])
@@ -155,7 +166,7 @@ class Dreamer(Workflow):
         if config.replay_value_scale:
             loss = loss + config.replay_value_scale * self._replay_value_loss(latents, sample, target[0])
         metrics = self._step("value", loss)
-        if (self.context.counters.updates + 1) % config.slow_every == 0:
+        if self.needs_slow and (self.context.counters.updates + 1) % config.slow_every == 0:
             self.slow.follow()
 
         distribution = self.policy(dream.features[:-1].detach())
@@ -175,12 +186,15 @@ class Dreamer(Workflow):
         }
 
     def _dream(self, start: Latent, sample: Sample) -> Dream:
-        latents, action = self.imagine(start, horizon=self.config.horizon)
-        reward = self.model.predict_reward({name: part[1:] for name, part in latents.items()})
+        goes_on = sample["goes_on"].flatten()
+        if self.config.dreams is not None:
+            chosen = torch.randperm(len(goes_on), device=goes_on.device)[: self.config.dreams]
+            start, goes_on = {name: part[chosen] for name, part in start.items()}, goes_on[chosen]
+        features, action = self.imagine(start, horizon=self.config.horizon)
+        reward = self.model.reward.predict(self.model.reward(features[1:]))
         # Whether the first state was an episode's last is known.
-        later = self.model.predict_continue({name: part[1:] for name, part in latents.items()})
-        goes_on = torch.cat([sample["goes_on"].flatten()[None], later])
-        return Dream(self.model.features(latents), action, reward, goes_on)
+        goes_on = torch.cat([goes_on[None], self.model.goes_on(features[1:]).sigmoid()])
+        return Dream(features, action, reward, goes_on)
 
     def _replay_value_loss(self, latents: Latent, sample: Sample, dreamed: Tensor) -> Tensor:
         """[]: the value has to fit what really followed, too; dreamed returns [N] stand for what follows beyond."""

@@ -5,6 +5,8 @@ Symlog is near the identity around zero and a logarithm far out (Eq. 9, arXiv:23
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -39,10 +41,26 @@ def two_hot(values: Tensor, bins: Tensor) -> tuple[Tensor, Tensor]:
 
 def two_hot_cross_entropy(logits: Tensor, values: Tensor, bins: Tensor) -> Tensor:
     """[...]: how ill the bins' logits [..., K] describe the values [...]; Eq. 10, arXiv:2301.04104."""
-    below, weight = two_hot(values, bins)
-    pair = torch.stack([below, below + 1], -1)
-    chosen = logits.gather(-1, pair)
-    return logits.logsumexp(-1) - torch.lerp(chosen[..., 0], chosen[..., 1], weight)
+    return TwoHotCrossEntropy.apply(logits, *two_hot(values, bins))
+
+
+class TwoHotCrossEntropy(torch.autograd.Function):
+    """Logits are many and targets are two: the gradient is the probabilities, with two of them changed in place."""
+
+    @staticmethod
+    def forward(context: Any, logits: Tensor, below: Tensor, weight: Tensor) -> Tensor:
+        log_probabilities = logits.log_softmax(-1)
+        pair = torch.stack([below, below + 1], -1)
+        chosen = log_probabilities.gather(-1, pair)
+        context.save_for_backward(log_probabilities, pair, weight)
+        return -torch.lerp(chosen[..., 0], chosen[..., 1], weight)
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        log_probabilities, pair, weight = context.saved_tensors
+        found = log_probabilities.exp().mul_(gradient.unsqueeze(-1))
+        weights = torch.stack([1 - weight, weight], -1) * gradient.unsqueeze(-1)
+        return found.scatter_add_(-1, pair, weights.neg_()), None, None
 
 
 def expected_bin(logits: Tensor, bins: Tensor) -> Tensor:
