@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from paddock.cli.page import page_beside
 from paddock.core.errors import unknown_choice
 
 app = typer.Typer(pretty_exceptions_enable=False)
@@ -36,18 +36,11 @@ def drive(
     request = DriveRequest(track, car, against, driver, mode, runs_dir, laps)
     grid = line_up(request)
     run = session_folder(grid, request)
+    options = ["--laps", str(laps)]
+    options += ["--port", str(port)] if port is not None else []
+    options += ["--no-browser"] if no_browser else []
+    page = nullcontext() if session else page_beside(run.name, runs_dir, *options)
     with run.lock():
         driving = DrivingSession(grid, run, request)
-        page = None
-        if not session:
-            command = ["dashboard", run.name, "--runs-dir", str(runs_dir), "--laps", str(laps)]
-            command += ["--port", str(port)] if port is not None else []
-            command += ["--no-browser"] if no_browser else []
-            page = subprocess.Popen([sys.executable, "-m", "paddock", *command])
-        try:
-            with driving.control.listening():
-                driving.run()
-        finally:
-            if page is not None:
-                page.terminate()
-                page.wait()
+        with page, driving.control.listening():
+            driving.run()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,6 +29,7 @@ def train(
     resume: Annotated[str | None, typer.Option(help="Go on with a run: its path, or the start of its name.")] = None,
     plugin: Annotated[list[str] | None, typer.Option(help="A package of yours that _target_ may name.")] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Anomaly detection, statistics, a profile.")] = False,
+    dashboard: Annotated[bool, typer.Option("--dashboard", help="Open the page beside the run.")] = False,
     print_config: Annotated[bool, typer.Option("--print-config", help="Show the resolved whole, do not run.")] = False,
     list_experiments: Annotated[bool, typer.Option("--list", help="The experiments that ship.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
@@ -58,7 +60,7 @@ def train(
         run = RunFolder.find(_runs_dir(overrides), resume)
         overrides = [text for text in overrides if not text.startswith("runs_dir=")]
         console.print(RESUME_RULE, highlight=False)
-        with resumed_run(run, overrides, console) as orchestrator:
+        with resumed_run(run, overrides, console) as orchestrator, _page(run, is_wanted=dashboard):
             _report(orchestrator, orchestrator.run(), console, as_json=as_json)
         return
     if experiment is None and config is None:
@@ -73,10 +75,17 @@ def train(
             print(json.dumps(whole, indent=2) if as_json else summary.config_with_origins(values, composed.origins))
             continue
         with new_run(settings, console, request) as orchestrator:
-            outcome = orchestrator.run()
+            with _page(orchestrator.run_folder, is_wanted=dashboard):
+                outcome = orchestrator.run()
             _report(orchestrator, outcome, console, as_json=as_json)
         if outcome.status == "stopped":
             return
+
+
+def _page(run: Any, *, is_wanted: bool) -> AbstractContextManager[None]:
+    from paddock.cli.page import page_beside
+
+    return page_beside(run.name, run.path.parent) if is_wanted else nullcontext()
 
 
 def _report(orchestrator: Any, outcome: Any, console: Any, *, as_json: bool) -> None:

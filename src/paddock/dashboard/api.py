@@ -153,7 +153,7 @@ class Api:
 
     async def drive(self, request: Request) -> Response:
         values = await read_json(request)
-        arguments = ["drive", "--session", "--track", await self._dashboard.tracks.check(values.get("track"))]
+        arguments = ["drive", "--session", "--track", self._dashboard.tracks.check(values.get("track"))]
         if values.get("car") is not None:
             arguments += ["--car", catalog.check_car(values["car"])]
         opponent = values.get("opponent")

@@ -7,15 +7,19 @@ import asyncio
 import json
 import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import yaml
 
+import paddock.sim
 from paddock.config.compose import choices, describe
 from paddock.core.errors import unknown_choice
 from paddock.dashboard.errors import Refused
 from paddock.sim.car import CARS
+from paddock.sim.home import paddock_home
 
+PATIENCE = 1.5  # s that somebody who asks for tracks waits for the facts about them
 PROCEDURAL = re.compile(r"procedural:\d{1,9}")
 
 
@@ -46,27 +50,40 @@ def _choices_of(name: str) -> dict[str, str]:
 
 
 class Tracks:
-    """Facts about the tracks, found out once."""
+    """Facts about the tracks, found out once by a process of their own."""
 
     def __init__(self) -> None:
-        self._facts: list[dict[str, Any]] | None = None
-        self._lock = asyncio.Lock()
+        self._asking: asyncio.Task[list[dict[str, Any]]] | None = None
 
     async def all(self) -> list[dict[str, Any]]:
-        """Every track with its length, difficulty and the reference lap of the usual car."""
-        async with self._lock:
-            if self._facts is None:
-                self._facts = await _ask("tracks", "list", "--json")
-            return self._facts
+        """Every track with its length, difficulty and the reference lap of the usual car; only what is known at a
+        glance while the rest is still being found out."""
+        if self._asking is None or (self._asking.done() and self._asking.exception() is not None):
+            self._asking = asyncio.create_task(_ask("tracks", "list", "--json"))
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await asyncio.shield(self._asking)
+        except TimeoutError:
+            return [_fact(name) for name in track_names()]
 
-    async def check(self, name: Any) -> str:
+    def close(self) -> None:
+        if self._asking is not None:
+            self._asking.cancel()
+
+    def check(self, name: Any) -> str:
         """A track's name as it came in a request, if there is one of that name."""
         if not isinstance(name, str):
             raise Refused("track must be the name of a track; GET /api/tracks lists them.")
-        names = [fact["name"] for fact in await self.all()]
-        if name not in names and not PROCEDURAL.fullmatch(name):
-            raise unknown_choice("track", name[:80], [*names, "procedural:SEED"])
+        if name not in track_names() and not PROCEDURAL.fullmatch(name):
+            raise unknown_choice("track", name[:80], [*track_names(), "procedural:SEED"])
         return name
+
+
+def track_names() -> list[str]:
+    """Shipped and imported tracks by the names of their files; the simulator itself is not needed for that."""
+    shipped = Path(paddock.sim.__file__).parent / "circuits"
+    folders = ((shipped, "*.yaml"), (paddock_home() / "tracks", "*.csv"))
+    return [file.stem for folder, pattern in folders for file in sorted(folder.glob(pattern))]
 
 
 def check_car(name: Any) -> str:
@@ -84,17 +101,20 @@ async def _ask(*arguments: str) -> list[dict[str, Any]]:
     output, _ = await process.communicate()
     if process.returncode != 0:
         raise Refused("the tracks cannot be listed; `paddock tracks list` on the command line says why.", 409)
-    facts = json.loads(output)
     return [
-        {
-            "name": fact["name"],
-            "title": fact["name"].replace("-", " ").replace("_", " ").capitalize(),
-            "length": fact["length_m"],
-            "width": fact["width_m"],
-            "corners": fact["corners"],
-            "difficulty": fact["difficulty"],
-            "description": fact["description"],
-            "reference": fact["reference_s"],
-        }
-        for fact in facts
+        _fact(
+            fact["name"],
+            length=fact["length_m"],
+            width=fact["width_m"],
+            corners=fact["corners"],
+            difficulty=fact["difficulty"],
+            description=fact["description"],
+            reference=fact["reference_s"],
+        )
+        for fact in json.loads(output)
     ]
+
+
+def _fact(name: str, **known: Any) -> dict[str, Any]:
+    unknown = dict.fromkeys(("length", "width", "corners", "difficulty", "description", "reference"))
+    return {"name": name, "title": name.replace("-", " ").replace("_", " ").capitalize(), **unknown, **known}

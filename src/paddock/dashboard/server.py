@@ -7,7 +7,7 @@ import mimetypes
 import secrets
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +66,7 @@ def make_app(dashboard: Dashboard, *, port: int) -> ASGIApp:
         asking = asyncio.create_task(_quietly(dashboard.tracks.all()))
         yield
         asking.cancel()
+        dashboard.tracks.close()
         await dashboard.links.close()
 
     routes: list[Any] = [*Api(dashboard).routes(), WebSocketRoute("/api/runs/{id}/live", live), *_static_routes()]
@@ -161,4 +162,5 @@ def serve(app: ASGIApp, listener: socket.socket) -> None:
         ws_per_message_deflate=False,
         timeout_graceful_shutdown=1,
     )
-    uvicorn.Server(config).run(sockets=[listener])
+    with suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listener])

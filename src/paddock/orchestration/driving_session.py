@@ -42,6 +42,7 @@ class DrivingSession:
         self._mode, self._assist, self._speed = request.mode, 0.5, 1.0
         self._tick, self._sequence, self._lap_count = 0, 0, 0
         self._best: float | None = None
+        self._lap_clock = 0.0  # s since the line, a tick ago
         self._last_tick = self._next_snapshot = 0.0
         self._is_paused = threading.Event()
         self._doings: dict[str, Callable[..., Answer]] = {
@@ -130,6 +131,11 @@ class DrivingSession:
         self._laps.watch(is_by_hand=is_by_hand, is_sampled=self._tick % self._grid.apart == 0)
         for car in np.flatnonzero(world.lap_completed):
             self._tell_lap(int(car), is_by_hand)
+        if world.lap_rejected[0]:
+            self._laps.restart()
+            lap = {"lap_time": self._lap_clock, "sectors": [], "deltas": {}, "valid": False}
+            self.channel.say({"type": "lap", "car": 0, **lap})
+        self._lap_clock = float(world.time[0] - world.lap_start[0])
 
     def _tell_lap(self, car: int, is_by_hand: bool) -> None:
         world = self._world
