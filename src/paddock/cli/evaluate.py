@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from paddock.core.errors import InputError
 
+CONTEXT = 5  # steps that a world model sees before it imagines
 app = typer.Typer(pretty_exceptions_enable=False)
 
 
@@ -17,7 +18,10 @@ app = typer.Typer(pretty_exceptions_enable=False)
 def evaluate(
     subject: Annotated[str, typer.Argument(metavar="RUN|POLICY", help="A run's path or name, or a policy's folder.")],
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY=VALUE ...]", help="controller=NAME, environment.KEY=VALUE.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[KEY=VALUE ...]", help="controller=NAME, environment.KEY=VALUE, controllers.KEY=VALUE."
+        ),
     ] = None,
     track: Annotated[list[str] | None, typer.Option(help="Race tracks to judge on, in place of training's.")] = None,
     episodes: Annotated[int, typer.Option(min=1, help="Whole episodes, or starts, to judge.")] = 64,
@@ -25,6 +29,10 @@ def evaluate(
     stochastic: Annotated[bool, typer.Option("--stochastic", help="Sample actions instead of the likeliest.")] = False,
     which: Annotated[str, typer.Option(help="best (by evaluation) or latest.")] = "best",
     video: Annotated[bool, typer.Option("--video", help="Write an mp4 of one episode.")] = False,
+    world_model: Annotated[
+        bool, typer.Option("--world-model", help="Judge the world model: its errors, and the score without it.")
+    ] = False,
+    horizon: Annotated[int | None, typer.Option(min=1, help="Steps that a world model has to imagine (15).")] = None,
     runs_dir: Annotated[Path, typer.Option(help="Where runs are.")] = Path("runs"),
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> None:
@@ -39,7 +47,12 @@ def evaluate(
     chosen = [text.partition("=")[2] for text in arguments or [] if text.startswith("controller=")]
     if track:
         overrides += [f"environment.track=[{','.join(track)}]", "environment.procedural=0"]
+    if horizon is not None and not world_model:
+        raise InputError("--horizon is how far a world model imagines; it goes with --world-model.")
     found = find_subject(subject, runs_dir, which=which, controller=chosen[-1] if chosen else None, overrides=overrides)
+    if world_model:
+        _judge_model(found, horizon or 15, episodes, seed, not stochastic, video, as_json)
+        return
     result = found.judge(found.actor, found.make_env, episodes=episodes, seed=seed, deterministic=not stochastic)
     protocol = {"episodes": episodes, "seed": seed, "deterministic": not stochastic}
     values = {"subject": found.name, "protocol": protocol, **result.metrics(), **result.details()}
@@ -61,3 +74,26 @@ def evaluate(
     show_table(columns, [list(row.values()) for row in rows], droppable=details)
     if video:
         typer.echo(f"video: {values['video']}")
+
+
+def _judge_model(
+    found: Any, horizon: int, episodes: int, seed: int, deterministic: bool, video: bool, as_json: bool
+) -> None:
+    """Print what the world model of a subject knows, beside one that knows nothing."""
+    from paddock.experiments.display import show_table
+    from paddock.orchestration.world_model_report import examine, illustrate
+
+    report = examine(found, context=CONTEXT, horizon=horizon, episodes=episodes, seed=seed, deterministic=deterministic)
+    values = report.to_dict()
+    if video:
+        files = illustrate(found, report, context=CONTEXT, horizon=horizon, seed=seed)
+        values["video"], values["picture"] = map(str, files)
+    if as_json:
+        print(json.dumps(values, indent=2))
+        return
+    rows = report.table()
+    typer.echo(f"{found.name}: errors as shares of the variance on held-out episodes, scores of {episodes} episodes")
+    show_table([f">{name}" if name else name for name in rows[0]], [list(row.values()) for row in rows])
+    for name in ("video", "picture"):
+        if name in values:
+            typer.echo(f"{name}: {values[name]}")

@@ -24,6 +24,8 @@ from paddock.rollout.actor import ActorModule, load_policy, read_description
 from paddock.rollout.controllers import ControllerManager
 from paddock.rollout.evaluation import Judge, MakeEnv, evaluate
 
+ENVIRONMENT, CONTROLLERS = "environment.", "controllers."
+
 
 @dataclass(frozen=True)
 class Subject:
@@ -45,7 +47,7 @@ def find_subject(
             raise InputError(f"'{given}' is an exported policy; a controller can be chosen for a run only.")
         return _exported(Path(given), given, overrides)
     run = RunFolder.find(runs_dir, given)
-    if controller is not None:
+    if controller is not None or any(text.startswith(CONTROLLERS) for text in overrides):
         return _from_checkpoint(run, which, controller, overrides)
     folder = run.policy / which
     if not folder.exists():
@@ -59,7 +61,7 @@ def _exported(folder: Path, name: str, overrides: Sequence[str], home: Path | No
     description = read_description(folder)
     if not description.get("environment"):
         raise InputError(f"the policy in '{folder}' does not say which environment it is for.")
-    environment = _with_overrides({"environment": description["environment"]}, overrides)["environment"]
+    environment = _with_overrides({"environment": description["environment"]}, overrides, (ENVIRONMENT,))["environment"]
     config = validate_target(environment)
     judge = judge_of(config, RunFolder(home) if home else None, overrides)
     return Subject(name, home or folder, load_policy(folder), partial(instantiate, config), judge)
@@ -67,7 +69,8 @@ def _exported(folder: Path, name: str, overrides: Sequence[str], home: Path | No
 
 def _from_checkpoint(run: RunFolder, which: str, controller: str | None, overrides: Sequence[str]) -> Subject:
     """Build the run's components from its checkpoint and let the chosen controller act with them."""
-    config = validate(_with_overrides(migrate(run.read_config()), overrides), ExperimentConfig)
+    values = _with_overrides(migrate(run.read_config()), overrides, (ENVIRONMENT, CONTROLLERS))
+    config = validate(values, ExperimentConfig)
     store = CheckpointStore(run.checkpoints, config.checkpoint)
     best = store.best() if which == "best" else None
     checkpoint = read_checkpoint(best) if best else store.load()
@@ -82,7 +85,7 @@ def _from_checkpoint(run: RunFolder, which: str, controller: str | None, overrid
     available = {name: instantiate(part, components, spec) for name, part in config.controllers.available.items()}
     manager = ControllerManager(available, config.controllers.default)
     manager.select(controller)
-    judge = judge_of(config.environment, run, overrides)
+    judge = judge_of(config.environment, run, [text for text in overrides if text.startswith(ENVIRONMENT)])
     return Subject(run.name, run.path, manager.active, partial(make_environment, config), judge)
 
 
@@ -98,9 +101,10 @@ def judge_of(environment: TargetSchema, run: RunFolder | None, overrides: Sequen
     return instantiate(validate_target(yaml.safe_load(files[name].read_text(encoding="utf-8"))["evaluation"]["judge"]))
 
 
-def _with_overrides(values: dict, overrides: Sequence[str]) -> dict:
+def _with_overrides(values: dict, overrides: Sequence[str], allowed: tuple[str, ...]) -> dict:
     for text in overrides:
-        if not text.startswith("environment."):
-            raise InputError(f"'{text}' has no place in an evaluation; only environment.* can be changed.")
+        if not text.startswith(allowed):
+            kinds = " and ".join(f"{prefix}*" for prefix in allowed)
+            raise InputError(f"'{text}' has no place in this evaluation; only {kinds} can be changed.")
     merged = OmegaConf.merge(OmegaConf.create(values), OmegaConf.from_dotlist(list(overrides)))
     return OmegaConf.to_container(merged, resolve=True)  # type: ignore[return-value]

@@ -28,7 +28,7 @@ from paddock.orchestration.metrics import Metrics
 from paddock.orchestration.monitoring import Monitor
 from paddock.orchestration.phase_scheduler import COLLECT, EVALUATE, Action, PhaseConfig, PhaseScheduler
 from paddock.orchestration.policies import BEST, LATEST, PolicyShelf
-from paddock.rollout.evaluation import Judge, Judgement, MakeEnv, evaluate, record_video
+from paddock.rollout.evaluation import Judge, Judgement, MakeEnv, Probe, evaluate, record_video
 from paddock.workflows.base import Workflow
 from paddock.workflows.context import Counters, WorkflowContext
 
@@ -81,6 +81,7 @@ class Orchestrator:
         self.make_eval_env = make_eval_env
         judge = config.evaluation.judge
         self._judge: Judge = evaluate if judge is None else instantiate(judge)
+        self._probes: list[Probe] = [instantiate(part) for part in config.evaluation.probes.values()]
         self._make_loggers = loggers
         self._is_log_due = Every(config.logging.every_steps)
         self._is_save_due = Every(config.checkpoint.every_steps) if config.checkpoint.every_steps else None
@@ -205,6 +206,8 @@ class Orchestrator:
                 results |= evaluation.metrics(prefix)
                 if prefix == "eval/":
                     self._keep_judgement(evaluation, deterministic)
+            for probe in self._probes:
+                results |= probe(actor, self.make_eval_env, seed=settings.seed)
             if settings.video:
                 file = self.run_folder.videos / f"step-{self.counters.agent_steps:012d}.mp4"
                 record = getattr(self._judge, "record_video", record_video)

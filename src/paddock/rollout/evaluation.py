@@ -34,6 +34,7 @@ class EvaluationConfig(Schema):
     metric: str = "eval/return"
     records: dict[str, Literal["high", "low"]] = Field(default_factory=dict)
     judge: Part | None = None
+    probes: dict[str, Part] = Field(default_factory=dict)
 
 
 class Judgement(Protocol):
@@ -52,6 +53,12 @@ class Judge(Protocol):
     def __call__(
         self, actor: ActorModule, make_env: MakeEnv, *, episodes: int, seed: int, deterministic: bool
     ) -> Judgement: ...
+
+
+class Probe(Protocol):
+    """A further look at what acts, chosen by `evaluation.probes`: metrics to log beside the judgement's."""
+
+    def __call__(self, actor: ActorModule, make_env: MakeEnv, *, seed: int) -> dict[str, float]: ...
 
 
 @dataclass(frozen=True)

@@ -87,9 +87,8 @@ class Canvas:
         path.parent.mkdir(parents=True, exist_ok=True)
         writers[path.suffix.lower()](path)
 
-    def to_image(self) -> Image.Image:
-        """The picture in RGB, drawn larger and scaled down so that edges are smooth."""
-        zoom = SUPERSAMPLING
+    def to_image(self, zoom: int = SUPERSAMPLING) -> Image.Image:
+        """The picture in RGB, drawn `zoom` times as large and scaled down so that edges are smooth."""
         image = Image.new("RGB", (self.width * zoom, self.height * zoom), self.background)
         draw = ImageDraw.Draw(image, "RGBA")
         for shape in self.shapes:

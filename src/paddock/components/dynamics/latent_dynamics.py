@@ -72,16 +72,16 @@ class LatentModel(nn.Module):
 
     def observe(self, latent: Latent, action: Tensor, observation: Observation, is_first: Tensor) -> Latent:
         """The latent state [B, L] of what is seen now; what was before plays no part."""
-        return {STATE: self.encoder(self.scaled(observation))}
+        return {STATE: self._bounded(self.encoder(self.scaled(observation)))}
 
     def observe_sequence(self, observation: Observation, action: Tensor, is_first: Tensor) -> Latent:
         """Latent states [B, T, L] of sequences [B, T, ...]."""
-        return {STATE: self.encoder(self.scaled(observation, leading=2))}
+        return {STATE: self._bounded(self.encoder(self.scaled(observation, leading=2)))}
 
     def imagine_step(self, latent: Latent, action: Tensor) -> Latent:
         """The latent state after an action [..., A]; the network gives the change."""
         state = latent[STATE]
-        return {STATE: state + self.dynamics(torch.cat([state, action], -1))}
+        return {STATE: self._bounded(state + self.dynamics(torch.cat([state, action], -1)))}
 
     def features(self, latent: Latent) -> Tensor:
         return latent[STATE]
@@ -95,6 +95,10 @@ class LatentModel(nn.Module):
         if self.goes_on is None:
             return torch.ones_like(latent[STATE][..., 0])
         return self.goes_on(latent[STATE]).squeeze(-1).sigmoid()
+
+    def _bounded(self, state: Tensor) -> Tensor:
+        """Zero mean and unit deviation over the latent's numbers: a policy cannot dream itself out of what is known."""
+        return functional.layer_norm(state, (self.config.latent,))
 
     def ending_loss(self, latent: Latent, terminated: Tensor) -> Tensor:
         """[...]: the cross-entropy of the chance that an episode goes on, to whether it did; 0 where none is given."""
