@@ -43,7 +43,9 @@ export class Live {
   _open() {
     this.socket = new WebSocket(liveAddress(this.id));
     this.socket.binaryType = 'arraybuffer';
+    let wasOpen = false;
     this.socket.onopen = () => {
+      wasOpen = true;
       this.pause = FIRST_PAUSE;
       setReachable(true);
       this._tell('link', true);
@@ -54,6 +56,7 @@ export class Live {
       if (this._isClosed) return;
       this._tell('link', false);
       if (code === UNKNOWN_RUN) return this._tell('unknown');
+      if (!wasOpen) setReachable(false);
       this._timer = setTimeout(() => this._open(), this.pause);
       this.pause = Math.min(this.pause * 1.6, LONGEST_PAUSE);
     };

@@ -7,7 +7,7 @@ import { ago, button, compact, empty, html, lapTime, number, replace } from './d
 const KEPT = 200;
 const QUIET = new Set(['time', 'event', 'type', 'agent_steps']);
 const KINDS = { alert: 'bad', failed: 'bad', fault: 'bad', error: 'bad', evaluation: 'good', finished: 'good', record: 'good' };
-const TOLD = ['eval/best_lap', 'eval/mean_lap', 'eval/return', 'eval/finish_rate', 'eval/success_rate'];
+const TOLD = ['eval/best_lap', 'eval/finish_rate', 'eval/return', 'eval/mean_lap', 'eval/success_rate'];
 
 const isTime = (name) => /(lap|lap_time)$/.test(name) && !/lap_std/.test(name);
 const shown = (name, value) => (typeof value === 'number' ? (isTime(name) ? lapTime(value) : number(value))
@@ -52,6 +52,9 @@ export class Events {
   }
 }
 
+/** `step-000001015808` is what the run calls it; people read `step 1.02M`. */
+const title = (name) => name.replace(/^step-0*(\d+)$/, (_, steps) => `step ${compact(Number(steps))}`);
+
 export class Policies {
   constructor(id) {
     this.id = id;
@@ -62,7 +65,7 @@ export class Policies {
   }
 
   async refresh() {
-    this.rows = await runPolicies(this.id);
+    this.rows = (await runPolicies(this.id)).sort((a, b) => String(b.saved ?? '').localeCompare(String(a.saved ?? '')));
     this._draw();
   }
 
@@ -79,12 +82,11 @@ export class Policies {
   }
 
   _item(row) {
-    const metrics = Object.entries(row.metrics ?? {});
-    const told = metrics.filter(([name]) => TOLD.includes(name) || /pace|lap|return/.test(name)).slice(0, 3);
+    const metrics = row.metrics ?? {}, told = TOLD.filter((name) => name in metrics).slice(0, 3).map((name) => [name, metrics[name]]);
     const load = button(row.is_loaded ? 'Loaded' : 'Load', async () => {
       if (await act(this.id, 'load', { policy: row.name })) await this.refresh();
     }, { class: 'small', disabled: !this.can.includes('load'), 'aria-label': `Load ${row.name}` });
-    return html('li', { 'data-policy': row.name }, html('div', {}, html('b', {}, row.name), ' ',
+    return html('li', { 'data-policy': row.name }, html('div', {}, html('b', {}, title(row.name)), ' ',
       html('span', { class: 'soft small' }, `${compact(row.agent_steps)} steps, ${ago(row.saved)}`),
       html('div', { class: 'soft small' },
         told.map(([name, value]) => `${name.replace(/^eval\//, '').replaceAll('_', ' ')} ${shown(name, value)}`).join(' · '))),

@@ -8,6 +8,7 @@ import { Live } from './live.js';
 import { Events, Policies } from './records.js';
 import { Stage } from './stage.js';
 
+const PACE_OVER = 15; // s
 const POLICY_EVENTS = new Set(['policy', 'save', 'load', 'control', 'evaluation', 'record']);
 
 export async function openRun(main, { id }, state) {
@@ -20,7 +21,7 @@ export async function openRun(main, { id }, state) {
 
 class RunPage {
   constructor(id, details, state) {
-    Object.assign(this, { id, details, state });
+    Object.assign(this, { id, details, state, pace: [] });
     this.stage = new Stage(id, { onframe: (stage) => this._frame(stage) });
     this.policies = new Policies(id);
     this.controls = new Controls(id, { onsaved: () => this._refreshPolicies() });
@@ -54,10 +55,9 @@ class RunPage {
         html('p', { class: 'soft' }, facts.filter(Boolean).join(' · '))), this.phases),
       html('div', { class: 'pitwall' },
         html('div', { class: 'left' }, this.stage.element, html('dl', { class: 'tiles' },
-          Object.entries(this.tiles).map(([name, node]) => html('div', {}, html('dt', {}, name), html('dd', {}, node))))),
+          Object.entries(this.tiles).map(([name, node]) => html('div', {}, html('dt', {}, name), html('dd', {}, node)))), this.events.element),
         html('div', { class: 'right' }, this.controls.element, this.rewards.element, this.policies.element)),
-      html('section', { class: 'card' }, html('div', { class: 'row spread' }, html('h2', {}, 'Curves'), this._overlay()), this.charts.element),
-      this.events.element);
+      html('section', { class: 'card' }, html('div', { class: 'row spread' }, html('h2', {}, 'Curves'), this._overlay()), this.charts.element));
   }
 
   /** A menu of other runs whose curves may lie over this one's. */
@@ -138,6 +138,11 @@ class RunPage {
 
   _status(status) {
     this.state.status = status;
+    const now = performance.now();
+    if (!this.details.can?.length && now - (this._asked ?? 0) > 1000) { // it was only starting when we asked
+      this._asked = now;
+      this._refresh();
+    }
     if (this.chip.textContent !== status.status) replace(this.chip, statusChip(status.status));
     this.controls.update(status);
     this.rewards.setWeights(status.rewards, (this.details.can ?? []).includes('reward'));
@@ -150,12 +155,23 @@ class RunPage {
   _tiles(values, latest) {
     write(this.tiles.Steps, compact(values.agent_steps));
     write(this.tiles.Time, duration(values.seconds));
-    if (isNumber(values.steps_per_second)) write(this.tiles['Steps/s'], compact(values.steps_per_second));
+    const pace = this._stepsPerSecond(values);
+    if (isNumber(pace)) write(this.tiles['Steps/s'], compact(pace));
     const lap = latest['eval/best_lap'], metric = this.details.metric;
     if (isNumber(lap)) write(this.tiles['Best lap'], lapTime(lap));
     const score = latest[metric] ?? values.best_score;
     if (isNumber(score)) write(this.tiles.Score, number(score));
     if (metric) this.tiles.Score.parentElement.previousSibling.textContent = metric.replace(/^eval\//, 'Best ');
+  }
+
+  /** Over the last seconds: collecting comes in bursts. */
+  _stepsPerSecond({ agent_steps: steps, seconds }) {
+    if (!isNumber(steps) || !isNumber(seconds)) return null;
+    if (this.pace.length && (seconds < this.pace.at(-1).seconds || steps < this.pace.at(-1).steps)) this.pace = [];
+    this.pace.push({ steps, seconds });
+    while (seconds - this.pace[0].seconds > PACE_OVER) this.pace.shift();
+    const [first] = this.pace;
+    return seconds - first.seconds > 1 ? (steps - first.steps) / (seconds - first.seconds) : null;
   }
 
   _phases(phases, current) {

@@ -1,0 +1,122 @@
+"""The pit wall as a person meets it: a server process that can be killed, and pages in a real Chromium."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+from browser import chromium
+
+# Small enough to start in a moment, long enough to be there until a test ends.
+RACING = [
+    "environment.track=oval", "environment.num_envs=24", "workflow.rollout_steps=480", "workflow.minibatch_size=240",
+    "training.max_seconds=300", "training.total_steps=null", "evaluation.episodes=1", "logging.every_steps=2000",
+    "logging.tensorboard=false",
+]  # fmt: skip
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+AWAY = ("ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE", "WebSocket connection to")
+
+
+class Server:
+    """`paddock dashboard` in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.address = f"http://127.0.0.1:{self.port}/"
+        self.process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "paddock", "dashboard", "--no-browser", "--port", str(self.port)]
+        with (self.folder / "server.log").open("ab") as log:
+            self.process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
+        give_up = time.monotonic() + 60
+        while True:
+            try:
+                self.ask("api/health")
+                return
+            except OSError:
+                assert self.process.poll() is None, (self.folder / "server.log").read_text()
+                assert time.monotonic() < give_up, "the server does not answer"
+                time.sleep(0.1)
+
+    def ask(self, path: str):
+        with urllib.request.urlopen(self.address + path, timeout=20) as answer:
+            return json.load(answer)
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def close(self) -> None:
+        """End the server, and the runs that were started through it."""
+        self.kill()
+        for file in (self.folder / "runs").glob("*/manifest.json"):
+            _end(int(json.loads(file.read_text())["pid"]), str(self.folder))
+
+
+def _end(process: int, folder: str) -> None:
+    """Kill a run, if this number still is a process that works in `folder`."""
+    try:
+        if os.readlink(f"/proc/{process}/cwd").startswith(folder):
+            os.kill(process, signal.SIGKILL)
+    except OSError:
+        pass
+
+
+class Pages:
+    """A browser. Every page notes what its console complains of and which addresses it asks for."""
+
+    def __init__(self, playwright) -> None:
+        self.browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
+        self.problems: list[str] = []
+        self.requests: list[str] = []
+
+    def open(self, address: str, *, width: int = 1280, height: int = 800, **options):
+        page = self.browser.new_context(viewport={"width": width, "height": height}, **options).new_page()
+        page.on("console", lambda said: said.type in ("error", "warning") and self.problems.append(said.text))
+        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        page.on("request", lambda request: self.requests.append(request.url))
+        page.on("websocket", lambda opened: self.requests.append(opened.url))
+        page.set_default_timeout(40_000)
+        page.goto(address)
+        return page
+
+    def assert_quiet(self, address: str, *, away: bool = False, refused: int = 0) -> None:
+        """No complaint, and nobody else was asked. `away`: the server was; `refused`: so many answers of 400 up."""
+        problems = [text for text in self.problems if not (away and any(known in text for known in AWAY))]
+        answers = [text for text in problems if "the server responded with a status of 4" in text]
+        assert (len(answers), [text for text in problems if text not in answers]) == (refused, [])
+        place = address.partition("//")[2]
+        outside = [
+            url
+            for url in self.requests
+            if not url.partition("//")[2].startswith(place) and url[:5] not in ("data:", "blob:")
+        ]
+        assert outside == []
+
+
+def seen(page, expression: str, **options):
+    """Wait until an expression over `s`, what the page knows (`window.paddock.state`), is true; gives its value."""
+    return page.wait_for_function(
+        f"() => {{ const s = window.paddock.state; return {expression}; }}", **options
+    ).json_value()
+
+
+def start_run(page, *, experiment: str = "racing", overrides: list[str] | None = None) -> str:
+    """Start a run by the page's own form; gives its id."""
+    page.get_by_role("link", name="Start", exact=True).click()
+    page.locator(f"input[name=experiment][value={experiment}]").check(force=True)
+    page.get_by_label("Overrides").fill("\n".join(RACING if overrides is None else overrides))
+    page.get_by_role("button", name="Start", exact=True).click()
+    page.wait_for_url("**/#/run/*")
+    return page.url.rpartition("/")[2]
