@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 PACE_WINDOW = 5.0  # s over which steps per second are counted
 SLOWEST, FASTEST = 0.05, 1000.0  # times real time
+EXTRA = "._extra_state"  # of a component: what belongs to the episodes under way, and to no policy
 FRAMES_PER_SECOND = 30.0  # of an environment that does not say
 
 
@@ -172,8 +173,10 @@ class Desk:
 
 def load_into(actor: Any, folder: Path) -> None:
     """Put a saved policy's numbers into a living one, if it is built alike; otherwise nothing is changed."""
-    given = load_policy(folder)
-    here, there = actor.state_dict(), given.state_dict()
+    here = actor.state_dict()
+    passing = {name: value for name, value in here.items() if name.endswith(EXTRA)}
+    there = {name: value for name, value in load_policy(folder).state_dict().items() if not name.endswith(EXTRA)}
+    there |= passing
     misfits = [name for name in here.keys() | there.keys() if _shape(here.get(name)) != _shape(there.get(name))]
     if misfits:
         name = sorted(misfits)[0]

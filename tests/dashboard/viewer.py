@@ -1,0 +1,153 @@
+"""Whoever looks at a run in these tests: over its own channel, or over a server that is a real process."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import ClassVar
+
+from paddock.orchestration.channel_frames import LARGEST_FRAME, Unpacker, pack, read_address
+
+SMALL_RACING = [
+    "environment.track=oval", "environment.num_envs=16", "workflow.rollout_steps=320", "workflow.minibatch_size=160",
+    "workflow.epochs=1", "evaluation.episodes=1", "logging.every_steps=640", "logging.tensorboard=false",
+]  # fmt: skip
+
+
+class ChannelViewer:
+    """A plain client of a run's channel. `opened`: all that a test has to close."""
+
+    opened: ClassVar[list["ChannelViewer"]] = []
+
+    def __init__(self, folder: Path, *, token: str | None = None, patience: float = 30.0) -> None:
+        give_up = time.monotonic() + patience
+        while (address := read_address(folder)) is None:
+            assert time.monotonic() < give_up, "the run opens no channel"
+            time.sleep(0.01)
+        self.connection = socket.create_connection(("127.0.0.1", address.port), timeout=20)
+        self.opened.append(self)
+        self._unpacker = Unpacker(LARGEST_FRAME)
+        self._heard: list[dict] = []
+        self._number = 0
+        self.send({"type": "hello", "token": address.token if token is None else token})
+
+    def send(self, message: dict) -> None:
+        self.connection.sendall(pack(message))
+
+    def wait_for(self, kind: str, patience: float = 20.0) -> dict:
+        """The next message of a kind; those before it are passed over."""
+        give_up = time.monotonic() + patience
+        while time.monotonic() < give_up:
+            while self._heard:
+                message = self._heard.pop(0)
+                if message["type"] == kind:
+                    return message
+            data = self.connection.recv(1 << 16)
+            if not data:
+                raise EOFError("the run has hung up")
+            self._heard += self._unpacker.feed(data)
+        raise TimeoutError(f"no {kind}")
+
+    def ask(self, command: str, **arguments) -> dict:
+        self._number += 1
+        self.send({"type": "request", "id": self._number, "command": command, "arguments": arguments, "by": "test"})
+        reply = self.wait_for("reply")
+        assert reply["id"] == self._number
+        return reply
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+class Wall:
+    """`paddock dashboard` as a process, in a folder of its own."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder, self.options = folder, options
+        self.token = ""
+        self.start()
+
+    def start(self) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        command = [
+            sys.executable,
+            "-m",
+            "paddock",
+            "dashboard",
+            "--no-browser",
+            "--port",
+            str(self.port),
+            *self.options,
+        ]
+        self.log = self.folder / "server.log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=subprocess.STDOUT)
+        give_up = time.monotonic() + 60
+        while b"Ctrl-C" not in self.log.read_bytes():
+            assert self.process.poll() is None, self.log.read_text()
+            assert time.monotonic() < give_up, "the server does not come up"
+            time.sleep(0.05)
+        if "token=" in self.log.read_text():
+            self.token = self.log.read_text().split("token=")[1].split()[0].split("&")[0]
+
+    def ask(self, path: str, values: dict | None = None, **headers: str):
+        """Status and JSON of GET, or of POST where values are given."""
+        data = None if values is None else json.dumps(values).encode()
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data=data, headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=120) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            return error.code, json.load(error)
+
+    def get(self, path: str):
+        status, values = self.ask(path)
+        assert status == 200, values
+        return values
+
+    def post(self, path: str, **values):
+        status, answer = self.ask(path, values)
+        assert status == 200, answer
+        return answer
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def close(self) -> None:
+        """End the server, and the processes that were started in its folder."""
+        self.kill()
+        for file in [*self.folder.glob("runs/*/manifest.json"), *self.folder.glob("runs/drives/*/manifest.json")]:
+            end(int(json.loads(file.read_text())["pid"]), self.folder)
+
+
+def end(process: int, folder: Path) -> None:
+    """Kill a process that works in `folder`, if there is one of this number."""
+    with contextlib.suppress(OSError):
+        if os.readlink(f"/proc/{process}/cwd").startswith(str(folder)):
+            os.kill(process, signal.SIGKILL)
+
+
+def train(folder: Path, *arguments: str) -> subprocess.Popen:
+    """`paddock train` as a process of its own."""
+    with (folder / "train.log").open("ab") as log:
+        command = [sys.executable, "-m", "paddock", "train", *arguments, "logging.tensorboard=false"]
+        return subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
+
+
+def until(holds, patience: float = 60.0):
+    """Wait for something to be true; what it was."""
+    give_up = time.monotonic() + patience
+    while not (found := holds()):
+        assert time.monotonic() < give_up, "it did not come true"
+        time.sleep(0.05)
+    return found
