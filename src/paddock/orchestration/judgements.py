@@ -8,7 +8,24 @@ from typing import Any
 
 from paddock.core.files import replace_file
 from paddock.experiments.run import RunFolder
-from paddock.rollout.evaluation import Judge, Judgement
+from paddock.rollout.evaluation import EvaluationConfig, Judge, Judgement
+
+
+def keep_judgement(
+    run: RunFolder,
+    judge: Judge,
+    judgement: Judgement,
+    settings: EvaluationConfig,
+    counters: Mapping[str, int],
+    *,
+    best_score: float | None,
+) -> None:
+    """Write it as the latest judgement, and as the best one if no score was as good so far."""
+    protocol = {"episodes": settings.episodes, "seed": settings.seed, "deterministic": settings.deterministic}
+    score = judgement.metrics("eval/").get(settings.metric)
+    is_best = score is not None and (best_score is None or score > best_score)
+    for name in ["latest", "best"] if is_best else ["latest"]:
+        write_judgement(run, name, judge, judgement, protocol=protocol, counters=counters)
 
 
 def write_judgement(

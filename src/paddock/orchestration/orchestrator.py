@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -22,13 +21,14 @@ from paddock.orchestration.control import Control
 from paddock.orchestration.desk import Desk
 from paddock.orchestration.diagnostics import Diagnostics
 from paddock.orchestration.experiment import ExperimentConfig
-from paddock.orchestration.judgements import write_judgement
+from paddock.orchestration.judgements import keep_judgement
 from paddock.orchestration.loggers import JsonLines, Logger, Row
 from paddock.orchestration.metrics import Metrics
 from paddock.orchestration.monitoring import Monitor
 from paddock.orchestration.phase_scheduler import COLLECT, EVALUATE, Action, PhaseConfig, PhaseScheduler
 from paddock.orchestration.policies import BEST, LATEST, PolicyShelf
-from paddock.rollout.evaluation import Judge, Judgement, MakeEnv, Probe, evaluate, record_video
+from paddock.orchestration.stopwatch import Stopwatch
+from paddock.rollout.evaluation import Judge, MakeEnv, Probe, evaluate, record_video
 from paddock.workflows.base import Workflow
 from paddock.workflows.context import Counters, WorkflowContext
 
@@ -88,7 +88,7 @@ class Orchestrator:
         self._best_score: float | None = None
         self._last_evaluation: dict[str, Any] | None = None
         self._seconds_before = 0.0
-        self._time = {"collect": 0.0, "update": 0.0, "evaluate": 0.0, "checkpoint": 0.0, "sample": 0.0}
+        self._stopwatch = Stopwatch("collect", "update", "evaluate", "checkpoint", "sample")
         records = {config.evaluation.metric: "high", **config.evaluation.records}
         self._shelf = PolicyShelf(run, config.environment.to_dict(), records, config.checkpoint.keep_policies)
         self.desk = Desk(self)
@@ -149,7 +149,7 @@ class Orchestrator:
         """Do one action and tell the scheduler what it came to."""
         before = self.counters.updates
         if action.hook == COLLECT:
-            with self._timed("collect"):
+            with self._stopwatch.timing("collect"):
                 result = self.workflow.collect_step(action.steps, phase=action.phase)
             self.counters.agent_steps += result.steps
             self.counters.env_frames += result.extras.get("env_frames", result.steps)
@@ -174,10 +174,10 @@ class Orchestrator:
                     f"phase '{action.phase.name}' learns from buffer '{action.phase.buffer}', which holds too little."
                 )
             return False
-        with self._timed("sample"):
+        with self._stopwatch.timing("sample"):
             batch = buffer.sample()
         try:
-            with self._timed("update"), self.diagnostics.watching():
+            with self._stopwatch.timing("update"), self.diagnostics.watching():
                 metrics = getattr(self.workflow, action.hook)(batch, phase=action.phase)
         except NonFiniteError as error:
             folder = self._keep_fault(batch)
@@ -190,7 +190,7 @@ class Orchestrator:
         return True
 
     def _evaluate(self) -> None:
-        with self._timed("evaluate"):
+        with self._stopwatch.timing("evaluate"):
             settings, actor = self.config.evaluation, self.workflow.actor()
             modes = {"eval/": True} if settings.deterministic else {}
             modes |= {"eval/stochastic_" if modes else "eval/": False} if settings.stochastic or not modes else {}
@@ -205,7 +205,8 @@ class Orchestrator:
                 )
                 results |= evaluation.metrics(prefix)
                 if prefix == "eval/":
-                    self._keep_judgement(evaluation, deterministic)
+                    counters, best = asdict(self.counters), self._best_score
+                    keep_judgement(self.run_folder, self._judge, evaluation, settings, counters, best_score=best)
             for probe in self._probes:
                 results |= probe(actor, self.make_eval_env, seed=settings.seed)
             if settings.video:
@@ -222,17 +223,6 @@ class Orchestrator:
             self._best_score = score
             self._export(BEST, results)
             self._save()
-
-    def _keep_judgement(self, evaluation: Judgement, deterministic: bool) -> None:
-        """In the run's folder: the latest judgement, and the best."""
-        settings = self.config.evaluation
-        protocol = {"episodes": settings.episodes, "seed": settings.seed, "deterministic": deterministic}
-        score = evaluation.metrics("eval/").get(settings.metric)
-        is_best = score is not None and (self._best_score is None or score > self._best_score)
-        for name in ["latest", "best"] if is_best else ["latest"]:
-            write_judgement(
-                self.run_folder, name, self._judge, evaluation, protocol=protocol, counters=asdict(self.counters)
-            )
 
     def _pause(self) -> None:
         """Save and wait until somebody lets the run go on or ends it; the time does not count as training."""
@@ -284,7 +274,7 @@ class Orchestrator:
         return by_steps or (every is not None and time.perf_counter() - self._last_save >= every)
 
     def _save(self) -> None:
-        with self._timed("checkpoint"):
+        with self._stopwatch.timing("checkpoint"):
             evaluation = self._last_evaluation or {}
             is_scored = all(evaluation.get(name) == value for name, value in asdict(self.counters).items())
             self.checkpoints.save(
@@ -371,7 +361,7 @@ class Orchestrator:
             seconds=self.seconds,
             latest=dict(self.metrics.latest),
             best_score=self._best_score,
-            time_shares=self._time_shares(),
+            time_shares=self._stopwatch.shares(time.perf_counter() - self._started),
         )
 
     def save_by_hand(self, name: str | None) -> str:
@@ -406,17 +396,3 @@ class Orchestrator:
         folder.mkdir(parents=True, exist_ok=True)
         save_tree(folder, "batch", batch)
         return str(folder)
-
-    def _time_shares(self) -> dict[str, float]:
-        """Part of this process's training time by kind of work; `loop` is the orchestrator's own."""
-        total = time.perf_counter() - self._started
-        shares = {name: spent / total for name, spent in self._time.items()}
-        return {**shares, "loop": 1 - sum(shares.values())}
-
-    @contextmanager
-    def _timed(self, kind: str) -> Iterator[None]:
-        started = time.perf_counter()
-        try:
-            yield
-        finally:
-            self._time[kind] += time.perf_counter() - started
