@@ -54,7 +54,7 @@ def change_a_reward(page) -> float:
 def pause_and_resume(page) -> int:
     page.get_by_role("button", name="Pause").click()
     expect(page.locator(".status.paused")).to_be_visible()
-    steps = seen(page, "s.status.paused && s.status.agent_steps")
+    steps = seen(page, "s.status.status === 'paused' && s.status.agent_steps")
     page.wait_for_timeout(1200)
     assert page.evaluate("paddock.state.status.agent_steps") == steps
     page.get_by_role("button", name="Resume").click()

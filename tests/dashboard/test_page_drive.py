@@ -1,0 +1,92 @@
+"""A lap at the wheel, with real key events in a real browser."""
+
+import math
+import os
+import subprocess
+import sys
+
+import pytest
+from pitwall import Server, seen
+from playwright.sync_api import expect
+
+STRAIGHT, RADIUS, WIDTH = 60.0, 26.0, 13.0  # m, of a small oval
+CRUISE, LOOK_AHEAD = 11.0, 13.0  # m/s, m
+
+
+def small_oval() -> str:
+    """Centre line and half widths, as `paddock tracks import` reads them."""
+    arc = [math.pi * k / 24 for k in range(24)]
+    points = [(STRAIGHT * k / 15, -RADIUS) for k in range(15)]
+    points += [(STRAIGHT + RADIUS * math.sin(a), -RADIUS * math.cos(a)) for a in arc]
+    points += [(STRAIGHT * (1 - k / 15), RADIUS) for k in range(15)]
+    points += [(-RADIUS * math.sin(a), RADIUS * math.cos(a)) for a in arc]
+    rows = "\n".join(f"{x:.3f},{y:.3f},{WIDTH / 2},{WIDTH / 2}" for x, y in points)
+    return f"# x_m,y_m,w_tr_right_m,w_tr_left_m\n{rows}\n"
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    monkeypatch.setenv("PADDOCK_HOME", str(tmp_path / "home"))
+    (tmp_path / "little.csv").write_text(small_oval())
+    command = [sys.executable, "-m", "paddock", "tracks", "import", "little.csv"]
+    subprocess.run(command, cwd=tmp_path, env=os.environ.copy(), check=True, capture_output=True)
+    opened = Server(tmp_path)
+    yield opened
+    opened.close()
+
+
+class KeyboardDriver:
+    """Reads where the car is from the page, and answers with arrow keys."""
+
+    def __init__(self, page) -> None:
+        self.page, self.down = page, set()
+        self.centre = page.evaluate("paddock.state.scene.track.centre")
+
+    def press(self, key: str, wanted: bool) -> None:
+        if wanted != (key in self.down):
+            (self.page.keyboard.down if wanted else self.page.keyboard.up)(key)
+            (self.down.add if wanted else self.down.discard)(key)
+
+    def decide(self) -> None:
+        car = self.page.evaluate("paddock.state.car(0)")
+        gaps = [math.hypot(x - car["x"], y - car["y"]) for x, y in self.centre]
+        at = gaps.index(min(gaps))
+        ahead = round(LOOK_AHEAD * len(self.centre) / (2 * STRAIGHT + 2 * math.pi * RADIUS))
+        x, y = self.centre[(at + ahead) % len(self.centre)]
+        error = math.atan2(y - car["y"], x - car["x"]) - car["heading"]
+        error = math.atan2(math.sin(error), math.cos(error))
+        self.press("ArrowLeft", error > 0.07)
+        self.press("ArrowRight", error < -0.07)
+        self.press("ArrowUp", car["speed"] < CRUISE)
+        self.press("ArrowDown", car["speed"] > CRUISE + 3)
+
+
+def test_a_lap_with_the_keyboard(server, pages):
+    page = pages.open(f"{server.address}#/drive?track=little")
+    expect(page.locator("input[name=track][value=little]")).to_be_checked()
+    page.get_by_role("button", name="To the grid").click()
+    page.wait_for_url("**/#/drive/*")
+    seen(page, "s.snapshot && s.scene && s.car(0).state & 4")
+    driver = KeyboardDriver(page)
+    for _ in range(2000):
+        driver.decide()
+        if page.evaluate("paddock.state.laps.length"):
+            break
+    lap = seen(page, "s.laps[0]")
+    assert lap["lap_time"] > 5
+    expect(page.locator("ol.laps li").first).to_contain_text(f"{lap['lap_time'] % 60:06.3f}")
+    expect(page.locator("table.sectors thead")).to_contain_text("Reference")
+
+    page.keyboard.down("ArrowUp")
+    seen(page, "s.input.throttle === 1")
+    page.evaluate("window.dispatchEvent(new Event('blur'))")
+    seen(page, "s.input.throttle === 0 && s.car(0).throttle <= 0")
+    for mode in ("AI", "Assisted", "Manual"):
+        page.get_by_role("button", name=mode, exact=True).click()
+        seen(page, f"s.status.mode === '{mode.lower()}'")
+    page.get_by_role("button", name="End the drive").click()
+    page.wait_for_url("**/#/drive")
+    expect(page.get_by_text("Laps driven here")).to_be_hidden()
+    page.locator("label.option", has_text="ittle").click()
+    expect(page.get_by_text("Laps driven here")).to_be_visible()
+    pages.assert_quiet(server.address)
