@@ -7,6 +7,7 @@ import asyncio
 import json
 import re
 import sys
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ PATIENCE = 1.5  # s that somebody who asks for tracks waits for the facts about 
 PROCEDURAL = re.compile(r"procedural:\d{1,9}")
 
 
+@lru_cache(maxsize=1)
 def experiments() -> list[dict[str, Any]]:
     """The shipped experiments; environment and workflow are names of the groups they choose from."""
     files = choices("experiment")
