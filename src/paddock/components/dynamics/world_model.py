@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from paddock.components.dynamics.rssm import RSSM, Latent, RSSMConfig
 from paddock.components.networks.dense import DenseConfig
@@ -52,7 +51,8 @@ class WorldModel(nn.Module):
     def encode_action(self, action: Tensor) -> Tensor:
         """Actions as policies give and buffers hold them, [...] choices or [..., *shape], to [..., A]."""
         if self.spec.action.choices is not None:
-            return functional.one_hot(action, self.action_size).float()
+            choices = torch.arange(self.action_size, device=action.device)
+            return (action.unsqueeze(-1) == choices).float()
         return action.flatten(action.dim() - len(self.spec.action.shape)).clamp(-1, 1)  # As the environment clips them.
 
     def observe(self, latent: Latent, action: Tensor, observation: Observation, is_first: Tensor) -> Latent:

@@ -1,0 +1,57 @@
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from paddock.components.laprop import LaProp, LaPropConfig
+from paddock.core.errors import NonFiniteError
+
+
+def make(**changes):
+    torch.manual_seed(0)
+    part = nn.Sequential(nn.Linear(3, 5), nn.Linear(5, 2)).double()
+    settings = {"learning_rate": 0.05, "epsilon": 1e-20, "adaptive_clip": None, **changes}
+    return part, LaProp(LaPropConfig(_target_="x", components=["part"], **settings), {"part": part})
+
+
+def naive_steps(parameters, gradients, rate, clip, warm_up):
+    """Clip by norm ratio, root mean square, momentum, one parameter after the other, with plain formulas."""
+    values = [value.clone() for value in parameters]
+    seconds, firsts = ([torch.zeros_like(value) for value in values] for _ in range(2))
+    for step, found in enumerate(gradients, 1):
+        for index, gradient in enumerate(found):
+            if clip is not None:
+                limit = clip * max(values[index].norm().item(), 1e-3)
+                gradient = gradient * min(1.0, limit / gradient.norm().item())
+            seconds[index] = 0.999 * seconds[index] + 0.001 * gradient**2
+            scaled = gradient / (seconds[index] / (1 - 0.999**step)).sqrt()
+            firsts[index] = 0.9 * firsts[index] + 0.1 * scaled
+            values[index] -= rate * min(1, step / max(warm_up, 1)) * firsts[index] / (1 - 0.9**step)
+    return values
+
+
+@pytest.mark.parametrize(("clip", "warm_up"), [(None, 0), (0.3, 0), (0.3, 4)])
+def test_steps_equal_the_plain_formulas(clip, warm_up):
+    part, optimizer = make(adaptive_clip=clip, warm_up=warm_up)
+    before = [parameter.detach().clone() for parameter in part.parameters()]
+    gradients = [[torch.randn_like(parameter) * 3 for parameter in before] for _ in range(6)]
+    for found in gradients:
+        optimizer.apply(torch.zeros(()), found)
+    for value, expected in zip(part.parameters(), naive_steps(before, gradients, 0.05, clip, warm_up), strict=True):
+        assert torch.allclose(value, expected, rtol=1e-6)
+
+
+def test_state_is_saved_and_what_is_not_finite_refused():
+    part, optimizer = make(warm_up=3)
+    gradients = [torch.ones_like(parameter) for parameter in part.parameters()]
+    optimizer.apply(torch.zeros(()), gradients)
+    other, resumed = make(warm_up=3)
+    other.load_state_dict(part.state_dict())
+    resumed.load_state_dict(optimizer.state_dict())
+    for one in (optimizer, resumed):
+        one.apply(torch.zeros(()), gradients)
+    assert all(torch.equal(a, b) for a, b in zip(part.parameters(), other.parameters(), strict=True))
+    gradients[0][0, 0] = math.inf
+    with pytest.raises(NonFiniteError, match=r"gradient of part.0.weight"):
+        optimizer.apply(torch.zeros(()), gradients)

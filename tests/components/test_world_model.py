@@ -1,0 +1,241 @@
+import pytest
+import torch
+from torch.distributions import Categorical, Independent, Normal, OneHotCategorical, kl_divergence
+
+from paddock.components.dynamics.stochastic import CategoricalLatent, GaussianLatent
+from paddock.components.dynamics.transitions import BlockTransition
+from paddock.components.dynamics.world_model import WorldModel, WorldModelConfig
+from paddock.core.errors import InputError
+from paddock.core.specs import ArraySpec, Spec
+from paddock.workflows.dreamer_losses import free_of_charge, weighted_sum, world_model_losses
+
+NUMBERS = {"observation": ArraySpec(shape=(3,), dtype="float32")}
+MIXED = {
+    "speed": ArraySpec(shape=(), dtype="float32"),
+    "camera": ArraySpec(shape=(16, 16, 3), dtype="uint8"),
+    "grid": ArraySpec(shape=(2, 2), dtype="float32"),
+    "grey": ArraySpec(shape=(4, 32, 16), dtype="uint8"),
+}
+STEER = ArraySpec(shape=(2,), dtype="float32", low=-1.0, high=1.0)
+CHOICE = ArraySpec(shape=(), dtype="int64", choices=4)
+KINDS = {
+    "block": {"cell": "block_gru", "blocks": 4, "norm": "rms"},
+    "gru": {"cell": "gru", "norm": "layer"},
+    "gaussian": {"cell": "gru", "stochastic": "gaussian", "norm": "none"},
+}
+B, T = 4, 6
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """These networks are far too small to be shared among threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def make(observation=NUMBERS, action=STEER, **rssm):
+    torch.manual_seed(0)
+    layer = {"layers": 1, "units": 16, "norm": "layer"}
+    config = WorldModelConfig(
+        _target_="x",
+        rssm={"deter": 16, "hidden": 12, "groups": 3, "classes": 4, **rssm},
+        encoder={**layer, "depth": 2},
+        decoder={**layer, "depth": 2},
+        reward={**layer, "output_scale": 0.0},
+        goes_on=layer,
+    )
+    return WorldModel(config, Spec(observation=observation, action=action, is_dict=len(observation) > 1))
+
+
+def batch(model):
+    observation = {
+        name: torch.randint(0, 256, (B, T, *part.shape), dtype=torch.uint8)
+        if part.dtype == "uint8"
+        else torch.randn(B, T, *part.shape)
+        for name, part in model.spec.observation.items()
+    }
+    choices = model.spec.action.choices
+    action = torch.randint(choices, (B, T)) if choices else torch.randn(B, T, *model.spec.action.shape)
+    is_first = torch.zeros(B, T, dtype=torch.bool)
+    is_first[1, 3] = is_first[2, 0] = True
+    return observation, model.encode_action(action), is_first
+
+
+def without_chance(model):
+    """The same noise everywhere."""
+    size = model.rssm.stochastic.size
+    model.rssm.stochastic.noise = lambda *shape, device: torch.ones(*shape, size)
+    return model
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("action", [STEER, CHOICE], ids=["continuous", "discrete"])
+def test_a_sequence_is_its_steps_one_by_one(kind, action):
+    model = without_chance(make(action=action, **KINDS[kind]))
+    observation, taken, is_first = batch(model)
+    latents = model.observe_sequence(observation, taken, is_first)
+    latent = model.initial(B)
+    for t in range(T):
+        seen = {name: part[:, t] for name, part in observation.items()}
+        latent = model.observe(latent, taken[:, t], seen, is_first[:, t])
+        assert set(latent) == {"deter", "stoch"}
+        for name, part in latent.items():
+            assert torch.allclose(part, latents[name][:, t], atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_episode_that_begins_forgets_what_was(kind):
+    model = without_chance(make(**KINDS[kind]))
+    observation, taken, is_first = batch(model)
+    latents = model.observe_sequence(observation, taken, is_first)
+    later = {name: part[1:2, 3:] for name, part in observation.items()}
+    action = taken[1:2, 3:].clone()
+    action[:, 0] = 99.0  # What was done before does not belong to the new episode either.
+    fresh = model.observe_sequence(later, action, is_first[1:2, 3:])
+    assert torch.allclose(latents["deter"][1:2, 3:], fresh["deter"], atol=1e-5)
+    assert not torch.allclose(latents["deter"][0:1, 3:], fresh["deter"], atol=1e-3)
+
+
+def test_the_posterior_gets_gradients_through_time():
+    model = make(**KINDS["block"])
+    observation, taken, is_first = batch(model)
+    observation["observation"].requires_grad_()
+    model.features(model.observe_sequence(observation, taken, is_first))[:, -1].sum().backward()
+    found = observation["observation"].grad.abs().sum(-1)
+    assert (found[0] > 0).all()
+    assert (found[1, :3] == 0).all()  # It began anew at its fourth step.
+    assert (found[1, 3:] > 0).all()
+
+
+def test_every_kind_of_observation_comes_back_in_its_own_units():
+    model = make(observation=MIXED)
+    observation, taken, is_first = batch(model)
+    latents = model.observe_sequence(observation, taken, is_first)
+    decoded = model.decode({name: latents[name][:, 0] for name in ("deter", "stoch")})
+    assert list(decoded) == list(MIXED)
+    assert {name: part.shape[1:] for name, part in decoded.items()} == {n: part.shape for n, part in MIXED.items()}
+    assert 0 <= decoded["camera"].min() < 100 < decoded["camera"].max() <= 255
+    assert model.predict_reward(latents).shape == model.predict_continue(latents).shape == (B, T)
+    assert (model.predict_reward(latents) == 0).all()
+    assert ((model.predict_continue(latents) > 0) & (model.predict_continue(latents) < 1)).all()
+
+
+def test_pictures_that_cannot_be_halved_are_refused():
+    with pytest.raises(InputError, match=r"'camera' has 30 x 30 pixels.*for example 64"):
+        make(observation={"camera": ArraySpec(shape=(30, 30, 3), dtype="uint8")})
+
+
+def test_a_model_learns_to_tell_what_it_sees():
+    """Two kinds of episodes, told apart by one number: reconstruction, reward and continuation are learned."""
+    model = make(**KINDS["gru"])
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    sign = torch.tensor([1.0, -1, 1, -1])[:, None].expand(B, T)
+    sample = {
+        "observation": {"observation": sign[..., None].expand(B, T, 3)},
+        "reward": 5 * sign,
+        "goes_on": (sign > 0),
+    }
+    sample["goes_on"] = sample["goes_on"].float()
+    for _ in range(100):
+        latents = model.observe_sequence(
+            sample["observation"], torch.zeros(B, T, 2), torch.zeros(B, T, dtype=torch.bool)
+        )
+        losses, _ = world_model_losses(model, latents, sample, free_nats=1.0, free_mean=False)
+        optimizer.zero_grad()
+        weighted_sum(losses, dict.fromkeys(losses, 1.0)).backward()
+        optimizer.step()
+    assert (model.predict_reward(latents) - sample["reward"]).abs().max() < 1
+    assert ((model.predict_continue(latents) > 0.5) == (sign > 0)).all()
+    decoded = model.decode({name: latents[name][:, -1] for name in ("deter", "stoch")})
+    assert (decoded["observation"] - sign[:, :1]).abs().max() < 0.3
+
+
+def test_blocks_are_separate_but_for_what_they_share():
+    """The block-diagonal cell against one block after the other, with concatenated inputs."""
+    torch.manual_seed(0)
+    cell = BlockTransition(8, 3, 2, 5, 2, activation="silu", norm="none")
+    deter, stoch, action = torch.randn(4, 8), torch.randn(4, 3), torch.randn(4, 2)
+    shared = torch.cat([cell.from_deter(deter), cell.from_stoch(stoch), cell.from_action(action)], -1)
+    parts = []
+    for block in range(2):
+        own = slice(4 * block, 4 * block + 4)
+        weights = torch.cat([cell.own.weight[block], cell.shared.weight[own].T, cell.shared_action.weight[own].T])
+        joined = torch.cat([deter[:, own], shared], -1) @ weights + cell.shared_action.bias[own]
+        gates = torch.nn.functional.silu(joined) @ cell.gates.weight[block] + cell.gates.bias.view(2, -1)[block]
+        reset, candidate, update = gates.chunk(3, -1)
+        update = (update - 1).sigmoid()
+        parts.append(update * (reset.sigmoid() * candidate).tanh() + (1 - update) * deter[:, own])
+    assert torch.allclose(cell(deter, stoch, cell.prepare(action)), torch.cat(parts, -1), atol=1e-6)
+
+
+def test_the_divergence_of_choices_is_the_textbooks():
+    latent = CategoricalLatent(3, 4, 0.01)
+    first, second = torch.randn(2, 5, 12)
+
+    def mixed(outputs):
+        probabilities = 0.99 * outputs.view(5, 3, 4).softmax(-1) + 0.01 / 4
+        return Independent(OneHotCategorical(probs=probabilities), 1)
+
+    assert torch.allclose(latent.divergence(first, second), kl_divergence(mixed(first), mixed(second)), atol=1e-5)
+    assert torch.allclose(latent.entropy(first), mixed(first).entropy(), atol=1e-5)
+
+
+def test_the_divergence_of_numbers_is_the_textbooks():
+    latent = GaussianLatent(6)
+    first, second = torch.randn(2, 5, 12)
+
+    def normal(outputs):
+        return Independent(Normal(outputs[:, :6], torch.nn.functional.softplus(outputs[:, 6:]) + 0.1), 1)
+
+    assert torch.allclose(latent.divergence(first, second), kl_divergence(normal(first), normal(second)), atol=1e-4)
+    assert torch.allclose(latent.entropy(first), normal(first).entropy(), atol=1e-5)
+
+
+def test_choices_are_drawn_as_often_as_they_are_likely():
+    latent = CategoricalLatent(1, 4, 0.01)
+    outputs = torch.tensor([0.0, 1.0, -2.0, 2.0])
+    torch.manual_seed(0)
+    drawn = latent.draw(outputs.expand(20_000, 4), latent.noise(20_000, device=torch.device("cpu")))
+    assert (drawn.sum(-1) == 1).all()
+    expected = 0.99 * Categorical(logits=outputs).probs + 0.0025
+    assert drawn.mean(0).tolist() == pytest.approx(expected.tolist(), abs=0.01)
+
+
+def test_draws_pass_the_probabilities_gradient_straight_through():
+    latent = CategoricalLatent(2, 3, 0.0)
+    outputs, weights = torch.randn(6, requires_grad=True), torch.randn(6)
+    drawn = latent.draw(outputs, torch.ones(6))
+    (found,) = torch.autograd.grad((drawn * weights).sum(), outputs)
+    (expected,) = torch.autograd.grad((outputs.view(2, 3).softmax(-1).flatten() * weights).sum(), outputs)
+    assert torch.allclose(found, expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_divergences_balance_as_the_papers_say(kind):
+    """V2: 0.8 KL(sg(post) || prior) + 0.2 KL(post || sg(prior)); V1: both in full have the gradient of the plain."""
+    model = make(**KINDS[kind])
+    size = model.rssm.stochastic.outputs
+    posterior, prior = torch.randn(2, B, T, size).requires_grad_().unbind()
+    posterior.retain_grad(), prior.retain_grad()
+    dynamics, representation = model.divergences({"posterior": posterior, "prior": prior})
+    plain = model.rssm.stochastic.divergence(posterior, prior)
+    assert torch.allclose(dynamics, plain)
+    assert torch.allclose(representation, plain)
+    whole = torch.autograd.grad(plain.sum(), [posterior, prior], retain_graph=True)
+    both = torch.autograd.grad((dynamics + representation).sum(), [posterior, prior], retain_graph=True)
+    balanced = torch.autograd.grad((0.8 * dynamics + 0.2 * representation).sum(), [posterior, prior])
+    for index, share in enumerate([0.2, 0.8]):
+        assert torch.allclose(both[index], whole[index], atol=1e-6)
+        assert torch.allclose(balanced[index], share * whole[index], atol=1e-6)
+
+
+def test_free_nats_cost_nothing_and_teach_nothing():
+    divergence = torch.tensor([0.2, 0.9, 3.0, 5.0], requires_grad=True)
+    each = free_of_charge(divergence, 1.0, of_mean=False)
+    assert each.item() == pytest.approx((1 + 1 + 3 + 5) / 4)
+    assert torch.autograd.grad(each, divergence)[0].tolist() == [0, 0, 0.25, 0.25]
+    assert free_of_charge(divergence, 1.0, of_mean=True).item() == pytest.approx(9.1 / 4)
+    assert free_of_charge(divergence, 3.0, of_mean=True).item() == 3
+    assert torch.autograd.grad(free_of_charge(divergence, 3.0, of_mean=True), divergence)[0].tolist() == [0] * 4
