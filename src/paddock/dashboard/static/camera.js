@@ -4,6 +4,7 @@ import { clamp } from './dom.js';
 
 const NORTH = Math.PI / 2;
 const FOLLOW_LENGTHS = 15; // car lengths that the view's height shows when following
+const LENGTHS_AT_SPEED = 0.2; // more of them for each m/s while driving, to see what comes
 
 export class Camera {
   constructor() {
@@ -11,6 +12,7 @@ export class Camera {
     this.mode = 'fit'; // fit | free | follow
     this.turns = false; // does the view turn with the car it follows?
     this.closeness = 1; // a person's zoom while following
+    this.pace = 0; // m/s of the car that is followed, smoothed
     this.isMoving = false;
   }
 
@@ -59,8 +61,10 @@ export class Camera {
   }
 
   behind(car, length) {
-    const zoom = (this.closeness * Math.max(this.height, 320)) / (FOLLOW_LENGTHS * length);
-    const anchor = [this.width / 2, this.height * (this.turns ? 0.68 : 0.5)];
+    this.pace += 0.015 * (car.speed - this.pace);
+    const lengths = FOLLOW_LENGTHS + (this.turns ? LENGTHS_AT_SPEED * this.pace : 0);
+    const zoom = (this.closeness * Math.max(this.height, 320)) / (lengths * length);
+    const anchor = [this.width / 2, this.height * (this.turns ? 0.72 : 0.5)];
     return { x: car.x, y: car.y, up: this.turns ? car.heading : NORTH, zoom, anchor };
   }
 

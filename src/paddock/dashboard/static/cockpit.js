@@ -19,7 +19,7 @@ export async function openCockpit(main, { id }, state) {
   document.title = 'Driving · Paddock';
   const cockpit = new Cockpit(id, state);
   replace(main, cockpit.element);
-  cockpit.stage.view.above.focus();
+  document.activeElement?.blur();
   return () => cockpit.close();
 }
 
@@ -184,14 +184,14 @@ class Cockpit {
       this.mode = mode;
       this.assistRow.hidden = mode !== 'assisted';
     }
-    this.stage.view.above.focus();
+    document.activeElement?.blur(); // the keys drive, they do not press buttons
   }
 
   async _reset() {
     this.inputs.clear();
     this.timing.restart();
     await act(this.id, 'reset');
-    this.stage.view.above.focus();
+    document.activeElement?.blur(); // the keys drive, they do not press buttons
   }
 
   async _leave() {
@@ -199,9 +199,9 @@ class Cockpit {
   }
 
   _gone() {
-    this.stage.say('This drive has ended.');
+    this.stage.say('This drive has ended. ', html('a', { href: '#/drive' }, 'Drive again'));
     this.state.connection = 'gone';
-    replace(this.notice, html('a', { class: 'button strong', href: '#/drive' }, 'Drive again'));
+    this.inputs.element.hidden = true;
   }
 
   _key(event) {

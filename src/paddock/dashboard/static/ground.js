@@ -71,7 +71,8 @@ export class Ground {
     const { x, y } = camera.middle;
     const isInside = x - half.x >= region.left && x + half.x <= region.left + region.width
       && y + half.y <= region.top && y - half.y >= region.top - region.height;
-    return isInside && ratio > 0.6 && ratio < (camera.isMoving ? 2.2 : 1.05);
+    const finest = camera.isMoving ? 2.2 : camera.mode === 'follow' ? 1.25 : 1.05;
+    return isInside && ratio > 0.6 && ratio < finest;
   }
 
   _repaint(camera, reach, options) {

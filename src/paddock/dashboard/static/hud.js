@@ -11,6 +11,7 @@ export class Hud {
     this.speed = html('b', {}, '0');
     this.gear = html('b', { class: 'gear' });
     this.lights = Array.from({ length: LIGHTS }, () => html('i', {}));
+    this.revs = html('div', { class: 'revs' }, this.lights);
     this.laps = html('span', {}, 'Lap');
     [this.now, this.last, this.best] = [0, 1, 2].map(() => html('b', {}));
     this.throttle = html('i', { class: 'go' });
@@ -18,7 +19,7 @@ export class Hud {
     this.wheel = html('i', { class: 'wheel' });
     this.dials = html('div', { class: 'hud dials' },
       html('div', {}, this.speed, html('span', {}, 'km/h'), this.gear),
-      html('div', { class: 'revs' }, this.lights),
+      this.revs,
       html('div', { class: 'pedals' }, html('span', { class: 'steer' }, this.wheel), html('span', {}, this.brake),
         html('span', {}, this.throttle)));
     this.timing = html('div', { class: 'hud timing' }, this.title,
@@ -49,6 +50,7 @@ export class Hud {
     write(this.last, lapTime(car.lastLap));
     write(this.best, lapTime(this.bestLap));
     this.timing.classList.toggle('off', Boolean(car.state & OFF_TRACK));
+    this.revs.hidden = !snapshot.gear;
     this._light(snapshot.revs);
     this.throttle.style.height = `${100 * Math.max(car.throttle ?? 0, 0)}%`;
     this.brake.style.height = `${100 * Math.max(-(car.throttle ?? 0), 0)}%`;

@@ -71,7 +71,8 @@ export class LapTiming {
     else if (before) this._cross(before, progress, lapTime);
     this.before = { progress, lapTime };
     const gaps = {};
-    if (lapTime > 0.3 && progress > 0.002) for (const [kind, table] of this.tables) gaps[kind] = lapTime - table.at(progress);
+    const isUnderWay = lapTime > 0.3 && progress > 0.002 && !(progress > 0.9 && lapTime < 0.3 * this.quickest);
+    if (isUnderWay) for (const [kind, table] of this.tables) gaps[kind] = lapTime - table.at(progress);
     return gaps;
   }
 
@@ -81,6 +82,10 @@ export class LapTiming {
     const part = (bound - before.progress) / (progress - before.progress || 1);
     const time = before.lapTime + part * (lapTime - before.lapTime);
     this.sectors.push(time - this.sectors.reduce((sum, sector) => sum + sector, 0));
+  }
+
+  get quickest() {
+    return Math.min(...Array.from(this.tables.values(), (table) => table.lapTime), Infinity);
   }
 
   /** A lap that was counted: {lap_time, sectors}. */

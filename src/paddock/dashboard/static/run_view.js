@@ -158,6 +158,7 @@ class RunPage {
     const pace = this._stepsPerSecond(values);
     if (isNumber(pace)) write(this.tiles['Steps/s'], compact(pace));
     const lap = latest['eval/best_lap'], metric = this.details.metric;
+    this.tiles['Best lap'].closest('div').hidden = !isNumber(lap) && this.tiles['Best lap'].textContent === '–';
     if (isNumber(lap)) write(this.tiles['Best lap'], lapTime(lap));
     const score = latest[metric] ?? values.best_score;
     if (isNumber(score)) write(this.tiles.Score, number(score));

@@ -51,10 +51,10 @@ export class Stage {
     if (!this.message.hidden) this.message.hidden = true;
   }
 
-  /** A sentence over the picture; null removes it. */
-  say(text) {
+  /** A sentence over the picture, and perhaps a link; null removes it. */
+  say(text, ...more) {
     this.message.hidden = !text;
-    if (text) this.message.textContent = text;
+    if (text) replace(this.message, text, more);
   }
 
   get followedCar() {
