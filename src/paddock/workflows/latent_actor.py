@@ -84,6 +84,10 @@ class LatentActor(Workflow):
         steps = self.context.counters.agent_steps // self.context.environment.num_envs
         return max(schedule.start * schedule.decay**steps, schedule.end)
 
+    def update(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
+        """One gradient step of the model, and one of the policy from the same windows."""
+        return {**self.update_world_model(batch, phase=phase), **self.update_controller(batch, phase=phase)}
+
     def update_world_model(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
         """One gradient step on what was seen, followed over whole windows."""
         rows = self._rows(batch)
