@@ -11,17 +11,18 @@ from paddock.core.errors import InputError
 from paddock.experiments.run import RunFolder
 from paddock.rollout.racing_records import LapRecord, as_ghost, read_lap
 
-MOST_LAPS = 2_000
+MOST_LAPS = 300  # files that are looked at, the newest
 LAP_FILE = re.compile(r"[\w.-]+\.json")
 
 
 def people_laps(folder: Path) -> list[tuple[str, LapRecord]]:
     """File names and laps of a folder, quickest first; files that are no laps are passed over."""
-    names = sorted(file.name for file in folder.glob("*.json") if LAP_FILE.fullmatch(file.name))[:MOST_LAPS]
+    files = [file for file in folder.glob("*.json") if LAP_FILE.fullmatch(file.name)]
+    newest = sorted(files, key=lambda file: file.stat().st_mtime, reverse=True)[:MOST_LAPS]
     found = []
-    for name in names:
+    for file in newest:
         try:
-            found.append((name, read_lap(folder / name)))
+            found.append((file.name, read_lap(file)))
         except InputError:
             continue
     return sorted(found, key=lambda one: one[1].lap_time)

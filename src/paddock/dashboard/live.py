@@ -163,7 +163,7 @@ class LiveView:
             await self._say({**row, "type": "event"})
         for row in self._tails["metrics"].lines():
             await self._say({"type": "metrics", "row": row})
-        for ghost in self._ghosts.news():
+        for ghost in await asyncio.to_thread(self._ghosts.news):
             await self._say(ghost)
 
     async def _say(self, message: Message) -> None:

@@ -116,7 +116,7 @@ class Channel:
         self._said: deque[tuple[Viewer | None, Message]] = deque(maxlen=4 * WAITING)
         self._viewers: dict[socket.socket, Viewer] = {}
         self._is_closing = False
-        self._folder: Path | None = None
+        self._folder: Path | None = None  # None while it is closed
 
     def open(self, folder: Path) -> None:
         """Listen, and say where in `folder`. A machine without sockets costs the run nothing but its viewers."""
@@ -127,8 +127,8 @@ class Channel:
         except OSError as error:
             log.warning("nobody can watch this run: its channel could not be opened (%s).", error)
             return
-        self._folder = folder
         self._wake_end, self._woken_end = socket.socketpair()
+        self._folder = folder
         for end in (self._listener, self._wake_end, self._woken_end):
             end.setblocking(False)
         self._selector = selectors.DefaultSelector()
@@ -163,8 +163,9 @@ class Channel:
         self._wake()
 
     def _wake(self) -> None:
-        with suppress(OSError):  # Full means that the thread will wake anyway.
-            self._wake_end.send(b"!")
+        if self._folder is not None:
+            with suppress(OSError):  # Full means that the thread will wake anyway.
+                self._wake_end.send(b"!")
 
     # --- the channel's own thread ---
 
