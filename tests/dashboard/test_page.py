@@ -1,5 +1,8 @@
 """The page in a real browser before anything runs: what it says, for which screens, how soon."""
 
+import re
+from importlib import resources
+
 import pytest
 from pitwall import seen
 from playwright.sync_api import expect
@@ -48,3 +51,20 @@ def test_the_keyboard_reaches_everything(empty_server, pages):
     unnamed = f"[...document.querySelectorAll('button, a, input, select, textarea')].filter((one) => !({named})).length"
     assert page.evaluate(unnamed) == 0
     pages.assert_quiet(empty_server.address)
+
+
+def test_every_module_is_asked_for_at_once():
+    files = resources.files("paddock.dashboard") / "static"
+    page = (files / "index.html").read_text()
+    modules = {file.name for file in files.iterdir() if file.name.endswith(".js")} | {"vendor/uPlot.esm.js"}
+    assert set(re.findall(r'modulepreload" href="([^"]+)"', page)) == modules - {"app.js"}
+    assert "MIT" in (files / "vendor" / "uPlot.LICENSE").read_text()
+
+
+def test_the_page_is_light(empty_server, pages):
+    """What makes it usable within a second: few files, small ones, none found out about late."""
+    page = pages.open(empty_server.address)
+    expect(page.locator("main h1")).to_be_visible()
+    sizes = page.evaluate("performance.getEntriesByType('resource').map((one) => one.decodedBodySize)")
+    assert len(sizes) < 50
+    assert sum(sizes) < 400_000

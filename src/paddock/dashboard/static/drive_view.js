@@ -3,20 +3,22 @@
 import { get, post } from './api.js';
 import { choice, field, html, lapTime, replace, toast } from './dom.js';
 
+const FIRST = 'oval', USUAL_CAR = 'gt'; // the first lesson, and in what
 export const MODES = [['manual', 'Manual'], ['assisted', 'Assisted'], ['ai', 'AI']];
 
 export async function openGarage(main, { query }) {
   document.title = 'Drive · Paddock';
   const [tracks, cars, policies] = await Promise.all([get('/api/tracks'), get('/api/cars'), get('/api/policies').catch(() => [])]);
-  const wanted = query.get('track') ?? tracks[0]?.name;
+  const racers = policies.filter((row) => row.is_racing !== false);
+  const wanted = query.get('track') ?? (tracks.find(({ name }) => name === FIRST) ?? tracks[0])?.name;
   let mode = query.get('mode') ?? 'manual';
   const car = html('select', { id: 'drive-car' }, cars.map((name) => html('option', {}, name)));
-  if (cars.includes(query.get('car'))) car.value = query.get('car');
+  car.value = [query.get('car'), USUAL_CAR].find((name) => cars.includes(name)) ?? cars[0];
   const opponent = html('select', { id: 'drive-opponent' });
   const problem = html('p', { class: 'problem', role: 'alert', hidden: true });
   const start = html('button', { class: 'strong', type: 'submit' }, 'To the grid');
   const board = html('div', { class: 'small soft' });
-  const cards = html('div', { class: 'cards tracks', role: 'radiogroup', 'aria-label': 'Track' }, tracks.map((track) => trackCard(track, wanted)));
+  const cards = html('div', { class: 'cards tracks', role: 'radiogroup', 'aria-label': 'Track' });
   const form = html('form', { class: 'start' }, cards, html('aside', { class: 'card sticky' }, html('h2', {}, 'Your drive'),
     field('Car', car), field('Opponent', opponent, 'Saved policies of this folder race you on any track.'),
     html('div', { class: 'field' }, html('span', {}, 'Who steers'), choice('Who steers', MODES, mode, (value) => { mode = value; })),
@@ -25,9 +27,19 @@ export async function openGarage(main, { query }) {
 
   function refresh() {
     replace(opponent, html('option', { value: '' }, 'Nobody'), html('option', { value: 'classical' }, 'Classical driver'),
-      policies.map((row) => html('option', { value: row.ref }, policyName(row))));
+      racers.map((row) => html('option', { value: `${row.run}/${row.name}` }, policyName(row))));
     opponent.value = query.get('opponent') ?? 'classical';
     showLaps(board, chosen());
+  }
+
+  /** The server measures tracks in the background: what is not known yet is asked for again. */
+  let timer = null;
+  async function showTracks(rows) {
+    const name = chosen() ?? wanted, hadFocus = cards.contains(document.activeElement);
+    replace(cards, rows.map((track) => trackCard(track, name)));
+    if (hadFocus) cards.querySelector('input:checked')?.focus();
+    if (rows.some((track) => !track.length))
+      timer = setTimeout(async () => showTracks(await get('/api/tracks').catch(() => rows)), 2000);
   }
 
   form.addEventListener('change', (event) => { if (event.target.name === 'track') showLaps(board, chosen()); });
@@ -47,8 +59,9 @@ export async function openGarage(main, { query }) {
   });
   replace(main, html('header', { class: 'head' }, html('div', {}, html('h1', {}, 'Take the wheel'),
     html('p', { class: 'soft' }, 'Keyboard, gamepad or touch. Your laps are kept, as ghosts and as examples to learn from.'))), form);
+  showTracks(tracks);
   refresh();
-  return () => {};
+  return () => clearTimeout(timer);
 }
 
 function policyName(row) {
