@@ -24,6 +24,7 @@ from paddock.rollout.world_model_probe import (
     model_of,
     required_model,
     untrained,
+    windows_of,
 )
 
 SPEC = Spec(
@@ -190,3 +191,31 @@ def test_pictures_are_shown_side_by_side_with_their_difference(tmp_path):
     assert np.array_equal(first[34:, :width], first[34:, width : 2 * width])
     assert not first[34:, 2 * width :].any(), "what is seen is not imagined, so nothing differs"
     assert third[34:, 2 * width :].mean() == pytest.approx(real[2].mean() / 2, abs=1)
+
+
+@pytest.mark.parametrize("controller", ["policy", "cem"])
+def test_dreamers_model_serves_policy_planner_and_probe(prepared, controller):
+    small = [
+        "environment.num_envs=2",
+        "controllers.available.cem.planner={horizon: 3, candidates: 6, iterations: 2, elites: 2}",
+    ]
+    orchestrator = prepared("dreamer_cartpole", *small)
+    actor = orchestrator.context.controllers[controller]
+    found = WorldModelProbe(probe_config(steps=20))(actor, orchestrator.make_eval_env, seed=1)
+    assert found["eval/model_observation_error"] > 0
+    assert evaluate(actor, orchestrator.make_eval_env, episodes=2, seed=1, deterministic=True).lengths.min() > 5
+
+
+def test_a_model_of_pictures_is_asked_in_their_own_units(prepared):
+    changes = ["environment.observation=full", "environment.num_envs=2"]
+    orchestrator = prepared("latent_actor_racing", "workflow=planet", *changes)
+    model, spec = orchestrator.context.components["world_model"], orchestrator.context.spec
+    buffer = orchestrator.context.buffers["replay"]
+    orchestrator.context.controllers.select("random")
+    orchestrator.workflow.collect_step(24, phase=orchestrator.config.training.phases[0])
+    batch = buffer.gather(np.array([0, 1]), np.array([0, 0]), 8)
+    windows = windows_of(batch, spec.action, 3)
+    parts, _ = imagined(model, windows)
+    assert parts["images"].shape == batch["observation"]["images"][:, 3:].shape
+    assert 0 <= parts["images"].min() <= parts["images"].max() <= 255
+    assert errors_of((parts, windows.reward[:, 3:]), windows).observation.min() > 0

@@ -85,7 +85,7 @@ def _enlarged(picture: np.ndarray) -> np.ndarray:
     values = np.clip(picture, 0, 255).astype(np.uint8)
     if values.shape[0] < values.shape[-1]:  # Channels come first.
         values = np.moveaxis(values, 0, -1)
-    rgb = values[..., -3:] if values.shape[-1] >= 3 and values.shape[-1] % 3 == 0 else values[..., -1:].repeat(3, -1)
+    rgb = values[..., :3] if values.shape[-1] % 3 == 0 else values[..., :1].repeat(3, -1)
     zoom = max(SCENE // 2 // rgb.shape[0], 1)
     return rgb.repeat(zoom, 0).repeat(zoom, 1)
 
