@@ -62,11 +62,12 @@ class Cockpit {
     this.heads = html('tr', {});
     this.lapList = html('ol', { class: 'laps', reversed: true });
     this.chip = html('span', {});
+    this.ping = html('span', { class: 'soft small', title: 'To the server and back' });
     this.notice = html('p', { class: 'soft small' }, 'Press ↑ to go. Laps that stay on the road count, and are kept.');
     this.element = html('div', { class: 'run drive' },
       html('div', { class: 'pitwall' }, html('div', { class: 'left' }, this.stage.element),
         html('div', { class: 'right' },
-          html('section', { class: 'card' }, html('div', { class: 'row spread' }, html('h1', {}, 'Drive'), this.chip),
+          html('section', { class: 'card' }, html('div', { class: 'row spread' }, html('h1', {}, 'Drive'), html('span', { class: 'row' }, this.ping, this.chip)),
             this.modes, this.assistRow, html('div', { class: 'row' },
               button('Back to the line', () => this._reset()), button('End the drive', () => this._leave())), this.notice),
           html('section', { class: 'card' }, html('h2', {}, 'Sectors'),
@@ -98,6 +99,7 @@ class Cockpit {
 
   _status(status) {
     this.state.status = status;
+    if (this.live.latency !== null) write(this.ping, `${Math.round(this.live.latency)} ms`);
     if (this.chip.textContent !== status.status) replace(this.chip, statusChip(status.status));
     if (status.mode && status.mode !== this.mode) {
       this.mode = status.mode;

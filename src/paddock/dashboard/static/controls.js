@@ -76,15 +76,15 @@ export class Rewards {
     this.id = id;
     this.rows = new Map();
     this.list = html('div', { class: 'rewards' });
+    this.resting = html('details', { hidden: true }, html('summary', { class: 'soft small' }, 'Terms that pay nothing now'));
     this.element = html('section', { class: 'card', 'aria-label': 'Reward', hidden: true },
       html('h2', {}, 'Reward'), html('p', { class: 'soft small' },
-        'Weights act on the running experiment at once. Beside each: what the term paid in the last episodes.'), this.list);
+        'Weights act on the running experiment at once. Beside each: what the term paid in the last episodes.'), this.list, this.resting);
   }
 
   setWeights(weights, isLive) {
     const names = Object.keys(weights ?? {});
     this.element.hidden = !names.length;
-    names.sort((a, b) => Number(weights[b] !== 0) - Number(weights[a] !== 0));
     for (const name of names) {
       if (!this.rows.has(name)) this._add(name, weights[name]);
       const row = this.rows.get(name);
@@ -112,7 +112,9 @@ export class Rewards {
     slider.addEventListener('change', () => this._send(name, Number(slider.value)));
     box.addEventListener('change', () => { if (box.value !== '') this._send(name, Number(box.value)); });
     this.rows.set(name, row);
-    this.list.append(html('div', { class: 'reward' }, html('span', { class: 'term' }, label), slider, box, row.paid));
+    const place = weight === 0 ? this.resting : this.list;
+    place.append(html('div', { class: 'reward' }, html('span', { class: 'term' }, label), slider, box, row.paid));
+    this.resting.hidden = this.resting.children.length < 2;
     this._show(row, weight);
   }
 

@@ -117,4 +117,5 @@ export function field(label, control, hint = null) {
   return html('label', { class: 'field' }, html('span', {}, label), control, hint ? html('small', { class: 'soft' }, hint) : null);
 }
 
+export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 export const statusChip = (status) => html('span', { class: `status ${status}` }, status);

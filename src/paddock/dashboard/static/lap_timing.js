@@ -1,9 +1,11 @@
 // How a lap under way stands against others: the reference, the classical driver, the agent, a person's best.
 
+import { capital } from './dom.js';
+
 /** A lap as time over the share of the lap, so that two laps can be compared at one place. */
 export class LapTable {
   constructor(ghost, circuit) {
-    this.title = ghost.driver ?? ghost.kind;
+    this.title = capital(ghost.driver ?? ghost.kind);
     this.lapTime = ghost.lap_time;
     this.shares = [0];
     this.times = [0];

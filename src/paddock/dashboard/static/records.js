@@ -56,8 +56,9 @@ export class Events {
 const title = (name) => name.replace(/^step-0*(\d+)$/, (_, steps) => `step ${compact(Number(steps))}`);
 
 export class Policies {
-  constructor(id) {
-    this.id = id;
+  /** track: where the run drives, for a race against one of them; null where nobody can. */
+  constructor(id, track) {
+    Object.assign(this, { id, track });
     this.body = html('div', {});
     this.element = html('section', { class: 'card' }, html('h2', {}, 'Saved policies'),
       html('p', { class: 'soft small' }, 'Kept by you, and by the run itself whenever it improves.'), this.body);
@@ -90,6 +91,11 @@ export class Policies {
       html('span', { class: 'soft small' }, `${compact(row.agent_steps)} steps, ${ago(row.saved)}`),
       html('div', { class: 'soft small' },
         told.map(([name, value]) => `${name.replace(/^eval\//, '').replaceAll('_', ' ')} ${shown(name, value)}`).join(' · '))),
-      row.is_loaded ? html('span', { class: 'good small' }, 'in use') : null, load);
+      row.is_loaded ? html('span', { class: 'good small' }, 'in use') : null, load, this.track ? this._race(row) : null);
+  }
+
+  _race(row) {
+    const query = new URLSearchParams({ track: this.track, opponent: `${this.id}/${row.name}` });
+    return html('a', { class: 'button small', href: `#/drive?${query}`, 'aria-label': `Race against ${row.name}` }, 'Race it');
   }
 }

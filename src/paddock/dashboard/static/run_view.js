@@ -8,8 +8,9 @@ import { Live } from './live.js';
 import { Events, Policies } from './records.js';
 import { Stage } from './stage.js';
 
+const ENDS = new Set(['finished', 'stopped', 'failed', 'crashed', 'pruned']);
 const PACE_OVER = 15; // s
-const POLICY_EVENTS = new Set(['policy', 'save', 'load', 'control', 'evaluation', 'record']);
+const POLICY_EVENTS = new Set(['policy', 'save', 'load', 'control', 'record']);
 
 export async function openRun(main, { id }, state) {
   const details = await runDetails(id);
@@ -23,7 +24,8 @@ class RunPage {
   constructor(id, details, state) {
     Object.assign(this, { id, details, state, pace: [] });
     this.stage = new Stage(id, { onframe: (stage) => this._frame(stage) });
-    this.policies = new Policies(id);
+    const [world, track] = (details.environment ?? '').split('/');
+    this.policies = new Policies(id, world === 'racing' ? track : null);
     this.controls = new Controls(id, { onsaved: () => this._refreshPolicies() });
     this.rewards = new Rewards(id);
     this.events = new Events();
@@ -36,6 +38,7 @@ class RunPage {
     this.stage.live = this.live;
     this.live.wish({ type: 'rays', on: true });
     if (!details.is_live) this._ended();
+    this.charts.ready.then(() => this._bestLap(this.charts.data.get(id)?.get('eval/best_lap')?.y ?? []));
   }
 
   close() {
@@ -48,6 +51,8 @@ class RunPage {
     const { details } = this;
     this.chip = html('span', {});
     this.tiles = Object.fromEntries(['Steps', 'Steps/s', 'Time', 'Best lap', 'Score'].map((name) => [name, html('b', {}, '–')]));
+    this.over = html('section', { class: 'card', hidden: true }, html('p', {}, 'This run is over; what it learned stays.'),
+      html('a', { class: 'button', href: `#/new?experiment=${encodeURIComponent(details.experiment ?? '')}` }, 'Start another like it'));
     this.phases = html('ol', { class: 'phases', 'aria-label': 'Phases' });
     const facts = [details.experiment, details.algorithm, details.environment, `seed ${details.seed}`, ...(details.tags ?? [])];
     this.element = html('div', { class: 'run' },
@@ -56,7 +61,7 @@ class RunPage {
       html('div', { class: 'pitwall' },
         html('div', { class: 'left' }, this.stage.element, html('dl', { class: 'tiles' },
           Object.entries(this.tiles).map(([name, node]) => html('div', {}, html('dt', {}, name), html('dd', {}, node)))), this.events.element),
-        html('div', { class: 'right' }, this.controls.element, this.rewards.element, this.policies.element)),
+        html('div', { class: 'right' }, this.controls.element, this.over, this.rewards.element, this.policies.element)),
       html('section', { class: 'card' }, html('div', { class: 'row spread' }, html('h2', {}, 'Curves'), this._overlay()), this.charts.element));
   }
 
@@ -79,7 +84,7 @@ class RunPage {
 
   _handlers() {
     return {
-      scene: (scene) => { this.state.scene = scene; this.stage.setScene(scene); },
+      scene: (scene) => { this.state.scene = scene; this.stage.element.classList.remove('over'); this.stage.setScene(scene); },
       snapshot: (snapshot) => { this.state.snapshot = snapshot; this.stage.push(snapshot); },
       ghost: (ghost) => this.stage.setGhost(ghost),
       status: (status) => this._status(status),
@@ -122,12 +127,16 @@ class RunPage {
   _event(row) {
     this.events.add(row);
     this.state.events.push(row);
-    if (POLICY_EVENTS.has(row.event)) this._refreshPolicies();
+    if (row.event === 'evaluation') this._refresh();
+    else if (POLICY_EVENTS.has(row.event)) this._refreshPolicies();
   }
 
   _show(details) {
     this.details = details;
     replace(this.chip, statusChip(details.status));
+    const isOver = !details.is_live && ENDS.has(details.status);
+    this.over.hidden = !isOver;
+    this.controls.element.hidden = isOver;
     this.controls.setCan(details.can ?? []);
     this.controls.update(details);
     this.policies.setCan(details.can ?? []);
@@ -157,12 +166,16 @@ class RunPage {
     write(this.tiles.Time, duration(values.seconds));
     const pace = this._stepsPerSecond(values);
     if (isNumber(pace)) write(this.tiles['Steps/s'], compact(pace));
-    const lap = latest['eval/best_lap'], metric = this.details.metric;
-    this.tiles['Best lap'].closest('div').hidden = !isNumber(lap) && this.tiles['Best lap'].textContent === '–';
-    if (isNumber(lap)) write(this.tiles['Best lap'], lapTime(lap));
-    const score = latest[metric] ?? values.best_score;
+    this._bestLap([latest['eval/best_lap']]);
+    const { metric, best_score: score } = this.details;
     if (isNumber(score)) write(this.tiles.Score, number(score));
-    if (metric) this.tiles.Score.parentElement.previousSibling.textContent = metric.replace(/^eval\//, 'Best ');
+    if (metric) write(this.tiles.Score.parentElement.previousSibling, metric.replace(/^eval\//, 'Best '));
+  }
+
+  _bestLap(laps) {
+    this.lap = Math.min(this.lap ?? Infinity, ...laps.filter(isNumber));
+    this.tiles['Best lap'].closest('div').hidden = !isNumber(this.lap);
+    write(this.tiles['Best lap'], lapTime(this.lap));
   }
 
   /** Over the last seconds: collecting comes in bursts. */
@@ -185,8 +198,9 @@ class RunPage {
   }
 
   _ended() {
-    if (!this.state.snapshot) this.stage.say(
-      `This run is not driving any more (${this.details.status}). Its curves, events and policies are below.`);
+    if (this.state.snapshot) return;
+    this.stage.element.classList.add('over');
+    this.stage.say('Nothing drives here any more. Its curves, events and policies are below.');
   }
 
   _frame(stage) {

@@ -1,7 +1,7 @@
 // The picture of a run with its switches: the racing world drawn here, any other world as a stream of frames.
 
 import { streamAddress } from './api.js';
-import { button, html, replace, toggle } from './dom.js';
+import { button, capital, html, replace, toggle } from './dom.js';
 import { speedColour } from './ground.js';
 import { Hud } from './hud.js';
 import { car } from './snapshots.js';
@@ -106,7 +106,7 @@ export class Stage {
     replace(this.ghostLegend, [...this.view.ghosts.values()].map((ghost) => {
       const swatch = html('i', { class: 'swatch' });
       swatch.style.background = ghostColour(ghost.kind);
-      return html('span', { class: 'key' }, swatch, ghost.driver ?? ghost.kind);
+      return html('span', { class: 'key' }, swatch, capital(ghost.driver ?? ghost.kind));
     }));
   }
 
