@@ -163,7 +163,7 @@ def test_blocks_are_separate_but_for_what_they_share():
         own = slice(4 * block, 4 * block + 4)
         weights = torch.cat([cell.own.weight[block], cell.shared.weight[own].T, cell.shared_action.weight[own].T])
         joined = torch.cat([deter[:, own], shared], -1) @ weights + cell.shared_action.bias[own]
-        gates = torch.nn.functional.silu(joined) @ cell.gates.weight[block] + cell.gates.bias.view(2, -1)[block]
+        gates = torch.nn.functional.silu(joined) @ cell.gates.weight[block] + cell.gates.bias[block]
         reset, candidate, update = gates.chunk(3, -1)
         update = (update - 1).sigmoid()
         parts.append(update * (reset.sigmoid() * candidate).tanh() + (1 - update) * deter[:, own])
@@ -175,7 +175,7 @@ def test_the_divergence_of_choices_is_the_textbooks():
     first, second = torch.randn(2, 5, 12)
 
     def mixed(outputs):
-        probabilities = 0.99 * outputs.view(5, 3, 4).softmax(-1) + 0.01 / 4
+        probabilities = 0.99 * outputs.view(5, 4, 3).mT.softmax(-1) + 0.01 / 4
         return Independent(OneHotCategorical(probs=probabilities), 1)
 
     assert torch.allclose(latent.divergence(first, second), kl_divergence(mixed(first), mixed(second)), atol=1e-5)
@@ -208,7 +208,7 @@ def test_draws_pass_the_probabilities_gradient_straight_through():
     outputs, weights = torch.randn(6, requires_grad=True), torch.randn(6)
     drawn = latent.draw(outputs, torch.ones(6))
     (found,) = torch.autograd.grad((drawn * weights).sum(), outputs)
-    (expected,) = torch.autograd.grad((outputs.view(2, 3).softmax(-1).flatten() * weights).sum(), outputs)
+    (expected,) = torch.autograd.grad((outputs.view(3, 2).softmax(0).flatten() * weights).sum(), outputs)
     assert torch.allclose(found, expected)
 
 

@@ -150,9 +150,10 @@ class Dreamer(Workflow):
         with torch.set_grad_enabled(self.by_dynamics):
             dream = self._dream({name: latents[name].flatten(0, 1) for name in self.model.initial(1)}, sample)
             slow = self.slow_value.predict(self.slow_value(dream.features)) if self.needs_slow else None
-        outputs = self.value(dream.features)
+        outputs = self.value(dream.features[:-1])
         with torch.set_grad_enabled(self.by_dynamics):
-            value = self.value.predict(outputs)
+            last = self.value.predict(self.value(dream.features[-1:]))
+            value = torch.cat([self.value.predict(outputs), last])
             judged = slow if slow is not None and config.baseline == "slow_value" else value
             returns, weight = dream_returns(
                 dream.reward, dream.goes_on, judged, discount=config.discount, decay=config.decay
@@ -162,7 +163,7 @@ class Dreamer(Workflow):
         scale = self.return_scale()
 
         regularizer = slow.detach()[:-1] if slow is not None and config.slow_regularizer else None
-        loss = value_loss(self.value, outputs[:-1], target, regularizer, weight)
+        loss = value_loss(self.value, outputs, target, regularizer, weight)
         if config.replay_value_scale:
             loss = loss + config.replay_value_scale * self._replay_value_loss(latents, sample, target[0])
         metrics = self._step("value", loss)

@@ -98,9 +98,10 @@ class RSSM(nn.Module):
         """
         keep = (~is_first).to(embedding.dtype).unsqueeze(-1)
         begins = is_first.any(1).tolist()
-        prepared = self.transition.prepare(action * keep)
+        # Taken apart once: the gradient of an index would be as long as the whole sequence, at every step.
+        prepared = self.transition.prepare(action * keep).unbind()
         from_deter, from_seen = self.seen.weight.split([self.config.deter, embedding.shape[-1]], 1)
-        seen = functional.linear(embedding, from_seen, self.seen.bias)
+        seen = functional.linear(embedding, from_seen, self.seen.bias).unbind()
         noise = self.stochastic.noise(*is_first.shape, device=embedding.device)
         deter, stoch = before["deter"], before["stoch"]
         steps: dict[str, list[Tensor]] = {"deter": [], "stoch": [], "posterior": []}

@@ -13,8 +13,10 @@ LEAST_DEVIATION = 0.1
 
 
 class CategoricalLatent:
-    """`groups` independent choices among `classes`, one-hot, end to end; raw outputs are logits of the same layout.
+    """`groups` independent choices among `classes`, one-hot; raw outputs are logits of the same layout.
 
+    All groups' first classes come first, then their second ones: the sums over the few classes then run over many
+    groups side by side, which is several times faster than the other way round.
     `uniform_share` of every probability is uniform, so that no choice ever becomes impossible (arXiv:2301.04104).
     """
 
@@ -30,8 +32,8 @@ class CategoricalLatent:
     def draw(self, outputs: Tensor, noise: Tensor) -> Tensor:
         """[..., size] one-hot, with the probabilities' gradient (straight through)."""
         probabilities = self._probabilities(outputs)
-        ratio = probabilities.detach() / noise.unflatten(-1, (-1, self.classes))
-        drawn = (ratio == ratio.amax(-1, keepdim=True)).to(outputs.dtype)
+        ratio = probabilities.detach() / noise.unflatten(-1, (self.classes, -1))
+        drawn = (ratio == ratio.amax(-2, keepdim=True)).to(outputs.dtype)
         if probabilities.requires_grad:
             drawn = drawn + (probabilities - probabilities.detach())
         return drawn.flatten(-2)
@@ -47,7 +49,7 @@ class CategoricalLatent:
         return -(probabilities * probabilities.log()).sum((-2, -1))
 
     def _probabilities(self, outputs: Tensor) -> Tensor:
-        plain = outputs.unflatten(-1, (-1, self.classes)).softmax(-1)
+        plain = outputs.unflatten(-1, (self.classes, -1)).softmax(-2)
         return (1 - self.uniform_share) * plain + self.uniform_share / self.classes
 
 

@@ -69,9 +69,10 @@ class BlockTransition(nn.Module):
     def forward(self, deter: Tensor, stoch: Tensor, prepared: Tensor) -> Tensor:
         """[B, D], [B, S] and one step of what was prepared, to [B, D]."""
         everything = torch.cat([self.from_deter(deter), self.from_stoch(stoch)], -1)
-        joined = self.joined(self.own(deter) + self.shared(everything) + prepared)
-        gates = self.gates(joined).unflatten(-1, (self.blocks, 3, -1))
-        return gated([gates[:, :, index].flatten(1) for index in range(3)], deter)
+        own = self.own(deter).transpose(0, 1).flatten(1)
+        joined = self.joined(own + self.shared(everything) + prepared)
+        before = deter.unflatten(-1, (self.blocks, -1)).transpose(0, 1)
+        return gated(self.gates(joined).chunk(3, -1), before).transpose(0, 1).flatten(1)
 
     def _scale_as_one(self, block: int, hidden: int) -> None:
         for weight in (self.own.weight, self.shared.weight, self.shared_action.weight):

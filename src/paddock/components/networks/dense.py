@@ -87,10 +87,9 @@ class BlockLinear(nn.Module):
         self.blocks = blocks
         self.weight = nn.Parameter(torch.empty(blocks, inputs // blocks, outputs // blocks))
         truncated_normal(self.weight, inputs // blocks)
-        self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
+        self.bias = nn.Parameter(torch.zeros(blocks, 1, outputs // blocks)) if bias else None
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """[B, inputs] to [B, outputs]."""
+        """[B, inputs] to [blocks, B, outputs / blocks]: what follows is often done for each block apart."""
         split = inputs.unflatten(-1, (self.blocks, -1)).transpose(0, 1)
-        joined = torch.bmm(split, self.weight).transpose(0, 1).flatten(1)
-        return joined if self.bias is None else joined + self.bias
+        return torch.bmm(split, self.weight) if self.bias is None else torch.baddbmm(self.bias, split, self.weight)
