@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import numpy as np
@@ -5,7 +6,7 @@ import pytest
 from real_circuits import NAMES, needs_real_circuits, real_circuit
 
 from paddock.core.errors import InputError
-from paddock.sim import reference
+from paddock.sim import reference, reference_store
 from paddock.sim.car import CARS, load_car
 from paddock.sim.circuits import circuit_names, load_circuit
 from paddock.sim.racing_line import racing_line
@@ -163,11 +164,18 @@ def test_a_kept_line_gives_the_very_same_lap(tmp_path: Path, monkeypatch: pytest
     assert kept_line(track, car) is None
 
 
-def test_generated_tracks_and_unwritable_homes_keep_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_so_many_lines_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PADDOCK_HOME", str(tmp_path))
-    track = load_track("procedural:8")
-    keep_line(track, CARS["gt"], np.zeros(len(track)), 1.0)
-    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr(reference_store, "MOST_KEPT", 2)
+    tracks = [load_track(f"procedural:{seed}") for seed in range(3)]
+    for age, track in enumerate(tracks):
+        keep_line(track, CARS["gt"], np.zeros(len(track)), 1.0)
+        for file in (tmp_path / "cache" / "reference").iterdir():
+            os.utime(file, (file.stat().st_atime, file.stat().st_mtime - 10 * (3 - age)))
+    assert [kept_line(track, CARS["gt"]) is not None for track in tracks] == [False, True, True]
+
+
+def test_an_unwritable_home_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("not a folder")
     monkeypatch.setenv("PADDOCK_HOME", str(tmp_path / "file"))
     keep_line(load_circuit("oval"), CARS["gt"], np.zeros(1011), 1.0)

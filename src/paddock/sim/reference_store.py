@@ -12,8 +12,9 @@ import numpy as np
 
 from paddock.sim.car import CarParameters
 from paddock.sim.home import paddock_home
-from paddock.sim.track import PROCEDURAL_PREFIX, Array, Track
+from paddock.sim.track import Array, Track
 
+MOST_KEPT = 2_000  # lines, some 50 MB; beyond them the oldest go
 # What a line depends on besides track and car: a change in any of these makes the kept ones stale.
 SOURCES = ("car.py", "line_polish.py", "racing_line.py", "reference.py", "speed_profile.py")
 
@@ -43,9 +44,7 @@ def kept_line(track: Track, car: CarParameters) -> tuple[Array, float] | None:
 
 
 def keep_line(track: Track, car: CarParameters, offset: Array, centreline_time: float) -> None:
-    """Keep a line. Generated tracks are not kept, there is no end of them; nor is anything on a disk that refuses."""
-    if track.name.startswith(PROCEDURAL_PREFIX):
-        return
+    """Keep a line, unless the disk refuses."""
     path = _path(track, car)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -53,5 +52,14 @@ def keep_line(track: Track, car: CarParameters, offset: Array, centreline_time: 
         with os.fdopen(handle, "wb") as file:
             np.save(file, np.append(offset, centreline_time), allow_pickle=False)
         os.replace(temporary, path)
+        _forget_oldest(path.parent)
     except OSError:
         return
+
+
+def _forget_oldest(folder: Path) -> None:
+    """There is no end of generated tracks, but one of disks."""
+    with os.scandir(folder) as entries:
+        files = sorted((entry.stat().st_mtime, entry.path) for entry in entries)
+    for _, path in files[:-MOST_KEPT]:
+        os.unlink(path)
