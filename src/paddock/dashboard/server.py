@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import mimetypes
 import secrets
 import socket
@@ -127,15 +128,14 @@ def listen(host: str, port: int | None) -> socket.socket:
             return socket.create_server((host, one), family=family, backlog=128)
         except PermissionError as error:
             raise InputError(f"port {one} is reserved by the system; choose one from 1024 to 65535.") from error
-        except socket.gaierror as error:
-            raise InputError(f"--host '{host}' is no address of this machine: {error.strerror}.") from error
         except OSError as error:
-            problem = error
+            if error.errno != errno.EADDRINUSE:
+                raise InputError(f"--host '{host}' cannot be used: {error.strerror or error}.") from error
     if port is None:
         tried = f"{wanted[0]} to {wanted[-1]}"
         raise InputError(f"the ports {tried} of '{host}' are all taken; choose a free one with --port.")
     raise InputError(
-        f"port {port} of '{host}' cannot be used: {problem.strerror}. Another dashboard may run there; "
+        f"port {port} of '{host}' is taken already. Another dashboard may run there; "
         "choose another one with --port, or leave --port out to have a free one found."
     )
 

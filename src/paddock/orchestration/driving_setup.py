@@ -77,7 +77,8 @@ def line_up(request: DriveRequest) -> Grid:
     else:
         actor = load_actor(folder)
         pilot, rival = (PolicySeat(env, car, actor, sight, actions, apart) for car in (0, 1))
-    return Grid(env, sight, actions, apart, pilot, rival, list(_ghosts(env, base, folder)))
+    ghosts = list(_ghosts(env, _world_config(base, apart, has_rival=False), folder))
+    return Grid(env, sight, actions, apart, pilot, rival, ghosts)
 
 
 def find_policy(given: str, runs_dir: Path) -> Path:
@@ -156,9 +157,9 @@ def _world_config(base: RacingConfig, apart: int, *, has_rival: bool) -> RacingC
     )
 
 
-def _ghosts(env: RacingVectorEnv, base: RacingConfig, folder: Path | None) -> Iterator[dict[str, Any]]:
+def _ghosts(env: RacingVectorEnv, alone: RacingConfig, folder: Path | None) -> Iterator[dict[str, Any]]:
     """Laps to compare with: the classical driver's, and the agent's where it was judged on this track."""
-    lap = _classical_lap(env, base)
+    lap = _classical_lap(env, alone)
     if lap is not None:
         yield as_ghost("classical", lap.driver, lap.lap_time, lap.samples)
     judgement = folder.parent.parent / "judgements" / "best.json" if folder is not None else None
@@ -172,16 +173,16 @@ def _ghosts(env: RacingVectorEnv, base: RacingConfig, folder: Path | None) -> It
             return
 
 
-def _classical_lap(env: RacingVectorEnv, base: RacingConfig) -> LapRecord | None:
+def _classical_lap(env: RacingVectorEnv, alone: RacingConfig) -> LapRecord | None:
     """Driven once for each road and car, then kept beside the person's tracks."""
     track = env.world.tracks[0]
-    file = paddock_home() / "classical_laps" / f"{track.fingerprint}-{base.car}.json"
+    file = paddock_home() / "classical_laps" / f"{track.fingerprint}-{alone.car}.json"
     try:
         return read_lap(file)
     except InputError:
         from paddock.rollout.racing_classical import classical_lap
 
-        lap = classical_lap(base.model_copy(update={"opponents": Opponents()}), 0)
+        lap = classical_lap(alone, 0)
         if lap is not None:
             write_lap(file, lap)
         return lap
