@@ -70,6 +70,13 @@ export class Policies {
     this._draw();
   }
 
+  /** name: the policy that the run was given last, or null. */
+  setLoaded(name) {
+    if (!this.rows || this.rows.every((row) => Boolean(row.is_loaded) === (row.name === name))) return;
+    for (const row of this.rows) row.is_loaded = row.name === name;
+    this._draw();
+  }
+
   setCan(can) {
     if (this.can.includes('load') === can.includes('load')) return;
     this.can = can;

@@ -156,6 +156,7 @@ class RunPage {
     this.controls.update(status);
     this.rewards.setWeights(status.rewards, (this.details.can ?? []).includes('reward'));
     this.rewards.setPaid(status.latest);
+    if ('policy' in status) this.policies.setLoaded(status.policy);
     this._tiles(status, status.latest ?? {});
     if (status.phase !== this.details.phase) this._phases(this.details.phases ?? [], status.phase);
     if (!this.state.snapshot && this.stage.kind === 'racing') this.stage.say('The run is getting ready…');
