@@ -40,4 +40,4 @@ def dashboard(
     print("Ctrl-C closes it; runs go on.", flush=True)
     if not no_browser:
         webbrowser.open(address)
-    serve(make_app(board, port=taken), listener)
+    serve(make_app(board, host=host, port=taken), listener)

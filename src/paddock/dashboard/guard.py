@@ -32,10 +32,11 @@ HEADERS = {
 class Guard:
     """An ASGI layer around everything. token: None where the server can be reached from this machine only."""
 
-    def __init__(self, app: ASGIApp, *, port: int, token: str | None) -> None:
+    def __init__(self, app: ASGIApp, *, host: str, port: int, token: str | None) -> None:
         self._app = app
         self._token = token
-        self._hosts = {f"{host}:{port}" for host in LOCAL} | (set(LOCAL) if port == 80 else set())
+        names = {*LOCAL, host}
+        self._hosts = {f"{name}:{port}" for name in names} | (names if port == 80 else set())
         self._sockets = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -50,7 +50,7 @@ class Dashboard:
         self.starter = Starter(self.runs_dir)
 
 
-def make_app(dashboard: Dashboard, *, port: int) -> ASGIApp:
+def make_app(dashboard: Dashboard, *, host: str, port: int) -> ASGIApp:
     """The whole server as an ASGI application."""
 
     async def live(socket: WebSocket) -> None:
@@ -73,7 +73,7 @@ def make_app(dashboard: Dashboard, *, port: int) -> ASGIApp:
     routes: list[Any] = [*Api(dashboard).routes(), WebSocketRoute("/api/runs/{id}/live", live), *_static_routes()]
     handlers: dict[Any, Any] = {PaddockError: _on_paddock_error, HTTPException: _on_http_error, OSError: _on_os_error}
     app = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
-    return Guard(app, port=port, token=dashboard.token)
+    return Guard(app, host=host, port=port, token=dashboard.token)
 
 
 async def _quietly(awaitable: Any) -> None:

@@ -298,8 +298,8 @@ class Channel:
         """Whatever goes wrong with one viewer is the end of that viewer only."""
         try:
             act(*arguments)
-        except (OSError, FrameError, TypeError, ValueError, OverflowError) as error:
-            log.debug("a viewer has left: %s", error)
+        except Exception as error:
+            log.debug("a viewer is let go of: %s: %s", type(error).__name__, error)
             self._drop(viewer)
             return
         wanted = selectors.EVENT_READ if viewer.is_idle else selectors.EVENT_READ | selectors.EVENT_WRITE

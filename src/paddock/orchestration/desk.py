@@ -171,6 +171,10 @@ class Desk:
         return {"term": term, "weight": float(weight), "before": before}
 
 
+def _finite(metrics: dict[str, Any]) -> dict[str, float]:
+    return {name: float(value) for name, value in metrics.items() if math.isfinite(value)}
+
+
 def load_into(actor: Any, folder: Path) -> None:
     """Put a saved policy's numbers into a living one, if it is built alike; otherwise nothing is changed."""
     here = actor.state_dict()
