@@ -112,11 +112,12 @@ async def _ask(*arguments: str) -> list[dict[str, Any]]:
             difficulty=fact["difficulty"],
             description=fact["description"],
             reference=fact["reference_s"],
+            outline=fact["outline"],
         )
         for fact in json.loads(output)
     ]
 
 
 def _fact(name: str, **known: Any) -> dict[str, Any]:
-    unknown = dict.fromkeys(("length", "width", "corners", "difficulty", "description", "reference"))
+    unknown = dict.fromkeys(("length", "width", "corners", "difficulty", "description", "reference", "outline"))
     return {"name": name, "title": name.replace("-", " ").replace("_", " ").capitalize(), **unknown, **known}

@@ -12,10 +12,13 @@ from paddock.sim.corners import find_corners
 from paddock.sim.reference import reference_lap
 from paddock.sim.track import PROCEDURAL_PREFIX, Track, load_track
 
+OUTLINE_POINTS = 120
+
 
 @dataclass(frozen=True)
 class TrackSummary:
-    """length_m, width_m: as the car drives it, so a tenth of the full size for a 1:10 car. width_m: the mean."""
+    """length_m, width_m: as the car drives it, so a tenth of the full size for a 1:10 car. width_m: the mean.
+    outline: some points of the centre line (x, y in m), for a small map."""
 
     name: str
     length_m: float
@@ -28,6 +31,7 @@ class TrackSummary:
     centreline_s: float
     sectors_s: tuple[float, ...]
     top_speed_mps: float
+    outline: tuple[tuple[float, float], ...]
 
 
 def track_for_car(name_or_path: str, car: str) -> Track:
@@ -52,7 +56,13 @@ def summarise(name_or_path: str, car: str) -> TrackSummary:
         centreline_s=round(lap.centreline_time, 3),
         sectors_s=tuple(round(float(time), 3) for time in lap.sector_times),
         top_speed_mps=round(lap.top_speed, 2),
+        outline=_outline(track),
     )
+
+
+def _outline(track: Track) -> tuple[tuple[float, float], ...]:
+    some = np.linspace(0, len(track.x), OUTLINE_POINTS, endpoint=False).astype(int)
+    return tuple((round(float(track.x[i]), 1), round(float(track.y[i]), 1)) for i in some)
 
 
 def _about(track: Track) -> tuple[str, str]:

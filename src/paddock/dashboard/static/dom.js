@@ -117,5 +117,22 @@ export function field(label, control, hint = null) {
   return html('label', { class: 'field' }, html('span', {}, label), control, hint ? html('small', { class: 'soft' }, hint) : null);
 }
 
+/** What a form does when it is sent; a failure is told in `problem`, and the form can be sent again. */
+export function onSubmit(form, problem, task) {
+  const sender = form.querySelector('[type=submit]');
+  form.addEventListener('submit', async (event) => {
+    event.preventDefault();
+    sender.disabled = true;
+    problem.hidden = true;
+    try {
+      await task();
+    } catch (error) {
+      problem.textContent = error.message;
+      problem.hidden = false;
+      sender.disabled = false;
+    }
+  });
+}
+
 export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 export const statusChip = (status) => html('span', { class: `status ${status}` }, status);

@@ -1,7 +1,7 @@
 // Choosing a track, a car and an opponent for a drive.
 
 import { get, post } from './api.js';
-import { choice, field, html, lapTime, replace, toast } from './dom.js';
+import { choice, field, html, lapTime, onSubmit, replace, toast } from './dom.js';
 
 const FIRST = 'oval', USUAL_CAR = 'gt'; // the first lesson, and in what
 export const MODES = [['manual', 'Manual'], ['assisted', 'Assisted'], ['ai', 'AI']];
@@ -43,19 +43,10 @@ export async function openGarage(main, { query }) {
   }
 
   form.addEventListener('change', (event) => { if (event.target.name === 'track') showLaps(board, chosen()); });
-  form.addEventListener('submit', async (event) => {
-    event.preventDefault();
-    start.disabled = true;
-    problem.hidden = true;
-    try {
-      const { id } = await post('/api/drive', { track: chosen(), car: car.value, opponent: opponent.value || null, mode });
-      toast('Warming the tyres…');
-      location.hash = `#/drive/${encodeURIComponent(id)}`;
-    } catch (error) {
-      problem.textContent = error.message;
-      problem.hidden = false;
-      start.disabled = false;
-    }
+  onSubmit(form, problem, async () => {
+    const { id } = await post('/api/drive', { track: chosen(), car: car.value, opponent: opponent.value || null, mode });
+    toast('Warming the tyres…');
+    location.hash = `#/drive/${encodeURIComponent(id)}`;
   });
   replace(main, html('header', { class: 'head' }, html('div', {}, html('h1', {}, 'Take the wheel'),
     html('p', { class: 'soft' }, 'Keyboard, gamepad or touch. Your laps are kept, as ghosts and as examples to learn from.'))), form);

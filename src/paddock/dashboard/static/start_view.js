@@ -1,7 +1,7 @@
 // A new run from an experiment that ships, with whatever should differ.
 
 import { get, post } from './api.js';
-import { button, field, html, replace, toast } from './dom.js';
+import { button, field, html, onSubmit, replace, toast } from './dom.js';
 
 const EXAMPLES = ['training.max_seconds=120', 'environment.track=oval', 'workflow=sac', 'reward=racing_line'];
 
@@ -34,23 +34,14 @@ export async function openStart(main, { query }) {
     overrides.focus();
   }
 
-  form.addEventListener('submit', async (event) => {
-    event.preventDefault();
-    start.disabled = true;
-    problem.hidden = true;
+  onSubmit(form, problem, async () => {
     const values = { experiment: form.querySelector('input[name=experiment]:checked')?.value,
       overrides: overrides.value.split('\n').map((line) => line.trim()).filter(Boolean) };
     if (name.value.trim()) values.name = name.value.trim();
     if (seed.value !== '') values.seed = Number(seed.value);
-    try {
-      const { id } = await post('/api/runs', values);
-      toast('The run is starting.');
-      location.hash = `#/run/${encodeURIComponent(id)}`;
-    } catch (error) {
-      problem.textContent = error.message;
-      problem.hidden = false;
-      start.disabled = false;
-    }
+    const { id } = await post('/api/runs', values);
+    toast('The run is starting.');
+    location.hash = `#/run/${encodeURIComponent(id)}`;
   });
   replace(main, html('header', { class: 'head' }, html('div', {}, html('h1', {}, 'Start a run'),
     html('p', { class: 'soft' }, 'It runs as a process of its own: close this page, or the server, and it goes on.'))), form);
