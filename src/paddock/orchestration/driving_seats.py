@@ -61,9 +61,10 @@ class Hands:
         limit = self._useful_lock(speed, slip)
         wanted = np.array([min(max(steer, -limit), limit), throttle], np.float32)
         most = np.array([TURN_RATE, PEDAL_RATE], np.float32) * elapsed
-        if throttle == 0.0:
-            most[1] = 1.0  # A foot comes off at once.
-        self.command = np.clip(self.command + np.clip(wanted - self.command, -most, most), -1.0, 1.0)
+        now = self.command.copy()
+        if now[1] * throttle <= 0.0:
+            now[1] = 0.0  # A foot comes off a pedal at once.
+        self.command = np.clip(now + np.clip(wanted - now, -most, most), -1.0, 1.0)
         return self.command
 
     def _useful_lock(self, speed: float, slip: float) -> float:
