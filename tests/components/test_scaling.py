@@ -46,14 +46,16 @@ def test_two_hot_round_trip(exponential):
     assert weight.tolist() == [1, 0]
 
 
-def test_two_hot_cross_entropy_is_that_of_dense_targets():
+@pytest.mark.parametrize("targets", [1, 2])
+def test_two_hot_cross_entropy_is_that_of_dense_targets(targets):
     bins = symmetric_bins(41, 5.0, exponential=True).double()
     logits = torch.randn(6, 41, dtype=torch.float64, requires_grad=True)
-    numbers = torch.randn(6, dtype=torch.float64) * 20
+    numbers = torch.randn(6, targets, dtype=torch.float64) * 20
     below, weight = two_hot(numbers, bins)
     dense = torch.zeros(6, 41, dtype=torch.float64)
-    dense[range(6), below] += 1 - weight
-    dense[range(6), below + 1] += weight
+    for one in range(targets):
+        dense[range(6), below[:, one]] += 1 - weight[:, one]
+        dense[range(6), below[:, one] + 1] += weight[:, one]
     naive = -(dense * logits.log_softmax(-1)).sum(-1)
     loss = two_hot_cross_entropy(logits, numbers, bins)
     assert torch.allclose(loss, naive)

@@ -105,7 +105,5 @@ def entropy_of(distribution: Distribution, action: Tensor) -> Tensor:
 
 def value_loss(head: Any, outputs: Tensor, target: Tensor, slow: Tensor | None, weight: Tensor) -> Tensor:
     """[]: how ill raw value outputs [..., K] describe returns [...], and, if given, the slow network's values [...]."""
-    loss = head.loss(outputs, target)
-    if slow is not None:
-        loss = loss + head.loss(outputs, slow)
-    return (weight * loss).mean()
+    targets = [target] if slow is None else [target, slow]
+    return (weight * head.loss(outputs, *targets)).mean()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+import torch
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
@@ -51,12 +52,13 @@ class NumberHead(nn.Module):
         mean = outputs.squeeze(-1)
         return symexp(mean) if self.kind == "symlog" else mean
 
-    def loss(self, outputs: Tensor, target: Tensor) -> Tensor:
-        """[...]: the negative log-likelihood of the target [...], up to a constant."""
+    def loss(self, outputs: Tensor, *targets: Tensor) -> Tensor:
+        """[...]: the negative log-likelihood of the target [...], up to a constant; of several, summed."""
+        target = torch.stack(targets, -1)
         if self.is_binned:
             return two_hot_cross_entropy(outputs, target if self.kind == "two_hot" else symlog(target), self.bins)
-        error = outputs.squeeze(-1) - (symlog(target) if self.kind == "symlog" else target)
-        return 0.5 * error.square()
+        error = outputs - (symlog(target) if self.kind == "symlog" else target)
+        return 0.5 * error.square().sum(-1)
 
 
 class ContinueHead(nn.Module):

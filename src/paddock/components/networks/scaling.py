@@ -40,27 +40,26 @@ def two_hot(values: Tensor, bins: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def two_hot_cross_entropy(logits: Tensor, values: Tensor, bins: Tensor) -> Tensor:
-    """[...]: how ill the bins' logits [..., K] describe the values [...]; Eq. 10, arXiv:2301.04104."""
+    """[...]: how ill the bins' logits [..., K] describe M values [..., M], summed; Eq. 10, arXiv:2301.04104."""
     return TwoHotCrossEntropy.apply(logits, *two_hot(values, bins))
 
 
 class TwoHotCrossEntropy(torch.autograd.Function):
-    """Logits are many and targets are two: the gradient is the probabilities, with two of them changed in place."""
+    """Logits are many and targets are few: the gradient is the probabilities, with few of them changed in place."""
 
     @staticmethod
     def forward(context: Any, logits: Tensor, below: Tensor, weight: Tensor) -> Tensor:
         log_probabilities = logits.log_softmax(-1)
-        pair = torch.stack([below, below + 1], -1)
-        chosen = log_probabilities.gather(-1, pair)
-        context.save_for_backward(log_probabilities, pair, weight)
-        return -torch.lerp(chosen[..., 0], chosen[..., 1], weight)
+        places, weights = torch.cat([below, below + 1], -1), torch.cat([1 - weight, weight], -1)
+        context.save_for_backward(log_probabilities, places, weights)
+        return -(log_probabilities.gather(-1, places) * weights).sum(-1)
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        log_probabilities, pair, weight = context.saved_tensors
-        found = log_probabilities.exp().mul_(gradient.unsqueeze(-1))
-        weights = torch.stack([1 - weight, weight], -1) * gradient.unsqueeze(-1)
-        return found.scatter_add_(-1, pair, weights.neg_()), None, None
+        log_probabilities, places, weights = context.saved_tensors
+        gradient = gradient.unsqueeze(-1)
+        found = log_probabilities.exp().mul_(gradient * (places.shape[-1] // 2))
+        return found.scatter_add_(-1, places, (weights * gradient).neg_()), None, None
 
 
 def expected_bin(logits: Tensor, bins: Tensor) -> Tensor:

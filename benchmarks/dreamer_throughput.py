@@ -1,0 +1,126 @@
+"""Gradient steps a second of DreamerV3 (1M, vectors, 16 x 64), beside a plain torch one and (if told where) JAX scans.
+
+    python benchmarks/dreamer_throughput.py [--rounds 5] [--updates 3] [--threads 2] [--jax /path/to/python-with-jax]
+
+A step is one update of world model, policy and value from a batch that is there. The contestants take turns, so that a
+noisy machine is noisy for all; what is compared are medians of rounds. JAX runs the recurrent parts alone (posteriors
+along sequences forward and backward, and imagination), so it is compared with those parts of Paddock's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from dreamer_plain import PlainDreamer
+from rich.console import Console
+
+from paddock.experiments.run import RunFolder
+from paddock.orchestration.build import build
+from paddock.orchestration.launch import Request, resolve
+from paddock.workflows.dreamer_losses import arrivals
+
+OBSERVATION, ACTION, B, T = 24, 6, 16, 64  # the walker of dm-control
+
+
+def make_dreamer(folder: Path) -> tuple[Any, dict[str, Any]]:
+    """Paddock's workflow as the experiment builds it, and a batch from its own replay."""
+    quiet = ["logging.terminal=false", "logging.tensorboard=false", f"runs_dir={folder}"]
+    config, _ = resolve(Request("dreamer_dmc_walker", name="throughput", overrides=quiet))
+    run = RunFolder.create(folder, "throughput", config.model_dump(mode="json", by_alias=True))
+    workflow = build(config, run, Console(quiet=True)).workflow
+    phase = config.training.phases[0]
+    workflow.context.controllers.select("random")
+    workflow.collect_step(1_200, phase=phase)
+    return workflow, workflow.context.buffers["replay"].sample()
+
+
+def timed(work: Callable[[], Any], times: int) -> float:
+    """Seconds each."""
+    started = time.perf_counter()
+    for _ in range(times):
+        work()
+    return (time.perf_counter() - started) / times
+
+
+def recurrent_parts(workflow: Any, batch: dict[str, Any]) -> dict[str, Callable[[], Any]]:
+    """What the scans do: the posterior along sequences with its gradient, and imagination without."""
+    model = workflow.model
+    sample = arrivals(batch, torch.device("cpu"))
+    action, is_first = model.encode_action(sample["action"]).transpose(0, 1), sample["is_first"].T
+    seen = torch.randn(T, B, model.encoder.outputs)
+
+    def learn() -> None:
+        latents = model.rssm.observe_sequence(model.initial(B), seen, action, is_first)
+        model.rssm.stochastic.divergence(latents["posterior"], latents["prior"]).mean().backward()
+
+    start = {name: torch.randn(B * T, part.shape[1]) for name, part in model.initial(1).items()}
+
+    @torch.no_grad()
+    def imagine() -> None:
+        workflow.imagine(start, horizon=workflow.config.horizon)
+
+    return {"model": learn, "imagine": imagine}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--updates", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--jax", help="a Python that has jax")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        workflow, batch = make_dreamer(Path(folder))
+        torch.set_num_threads(options.threads)
+        plain = PlainDreamer(OBSERVATION, ACTION)
+        rows = [torch.randn(B, T, OBSERVATION), torch.randn(B, T, ACTION).clamp(-1, 1), torch.randn(B, T)]
+        rows += [torch.ones(B, T), torch.zeros(B, T)]
+        contestants = {
+            "paddock": lambda: workflow.update(batch, phase=None),
+            "plain torch": lambda: plain.update(*rows),
+            **{f"paddock {name}": part for name, part in recurrent_parts(workflow, batch).items()},
+        }
+        compare(contestants, options)
+
+
+def compare(contestants: dict[str, Callable[[], Any]], options: argparse.Namespace) -> None:
+    """Take turns, then print medians."""
+    peer = None
+    if options.jax:
+        script = Path(__file__).with_name("dreamer_scan.py")
+        peer = subprocess.Popen([options.jax, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert peer.stdin is not None
+        assert peer.stdout is not None
+        assert peer.stdout.readline().strip() == "ready"
+    spent: dict[str, list[float]] = {}
+    for work in contestants.values():  # The first time is never like the others.
+        work()
+    for _ in range(options.rounds):
+        for name, work in contestants.items():
+            spent.setdefault(name, []).append(timed(work, options.updates))
+        if peer is not None and peer.stdin is not None and peer.stdout is not None:
+            print(options.updates, file=peer.stdin, flush=True)
+            for name, seconds in json.loads(peer.stdout.readline()).items():
+                spent.setdefault(f"jax {name}", []).append(seconds)
+    for name, seconds in spent.items():
+        middle = statistics.median(seconds)
+        print(f"{name:16s} {1 / middle:7.2f} /s  (fastest {1 / min(seconds):.2f}, slowest {1 / max(seconds):.2f})")
+    middle = {name: statistics.median(seconds) for name, seconds in spent.items()}
+    print(f"paddock / plain torch: {middle['plain torch'] / middle['paddock']:.2f}x")
+    if peer is not None:
+        for part in ("model", "imagine"):
+            print(f"paddock / jax, {part}: {middle[f'jax {part}'] / middle[f'paddock {part}']:.2f}x")
+        peer.terminate()
+
+
+if __name__ == "__main__":
+    main()
