@@ -14,9 +14,10 @@ from viewer import Wall, until
 
 from paddock.buffers.offline import OfflineBuffer, OfflineConfig
 from paddock.buffers.recordings import read_recording
+from paddock.core.errors import InputError
 from paddock.environments.racing import RacingVectorEnv
-from paddock.environments.racing_config import racing_config
-from paddock.orchestration.driving_seats import SILENCE, Hands
+from paddock.environments.racing_config import Opponents, racing_config
+from paddock.orchestration.driving_seats import SILENCE, Hands, load_actor
 from paddock.orchestration.driving_setup import DriveRequest, line_up
 from paddock.rollout.racing_records import read_laps
 from paddock.sim.car import load_car
@@ -193,6 +194,50 @@ def test_a_policy_sees_in_a_session_what_it_saw_in_training(observation):
         last_actions = np.stack([action, last_actions[:, 0]], axis=1)
         seen = fast.observations.read(fast.eyes, np.array([0]), last_actions)
         np.testing.assert_allclose(seen, expected, atol=2e-4)
+
+
+@pytest.fixture
+def policy(tmp_path):
+    """An untrained policy of the racing experiment, saved."""
+    from rich.console import Console
+
+    from paddock.orchestration.launch import Request, new_run, resolve
+
+    options = ["environment.substeps=6", "environment.num_envs=1", "workflow.rollout_steps=64",
+               "workflow.minibatch_size=64", f"runs_dir={tmp_path}"]  # fmt: skip
+    config, _ = resolve(Request("racing", overrides=options))
+    folder = tmp_path / "saved"
+    with new_run(config, Console(quiet=True)) as orchestrator:
+        orchestrator.workflow.actor().save(folder, config.environment.to_dict())
+    return folder
+
+
+def test_a_policy_drives_in_a_session_as_it_drove_in_training(policy):
+    grid = line_up(DriveRequest(track="oval", against=str(policy)))
+    world_config = grid.env.config
+    assert (grid.apart, world_config.control_rate, world_config.substeps) == (3, 60.0, 2)
+    trained = RacingVectorEnv(
+        1, config=world_config.model_copy(update={"control_rate": 20.0, "substeps": 6, "opponents": Opponents()})
+    )
+    start = {"s": 100.0, "lateral": 0.0, "heading_error": 0.0, "speed": 25.0}
+    observation, _ = trained.reset(seed=1, options=start)
+    grid.env.reset(seed=1, options=start)
+    grid.pilot.restart()
+    actor, command = load_actor(policy), np.zeros((1, 2), np.float32)
+    for tick in range(90):
+        command[0] = grid.pilot.drive(tick)
+        grid.env.advance(command)
+        if tick % 3 == 2:
+            action, _ = actor.predict(observation)
+            observation, *_ = trained.advance(action)
+    places = [(float(env.world.x[0]), float(env.world.y[0])) for env in (grid.env, trained)]
+    np.testing.assert_allclose(*places, atol=0.05)
+    assert np.abs(command).max() > 0.0
+
+
+def test_a_rival_with_another_car_is_refused(policy):
+    with pytest.raises(InputError, match="was trained with the car 'gt', you chose 'road'"):
+        line_up(DriveRequest(track="oval", car="road", against=str(policy)))
 
 
 def test_modes_decide_who_drives(tmp_path, monkeypatch):
