@@ -223,7 +223,7 @@ def packed(snapshot: Message, listener: Listener, track: int) -> bytes:
         snapshot["time"],
         snapshot["wall"],
         snapshot["sequence"] & 0xFFFFFFFF,
-        0,
+        snapshot.get("dials", {}).get(followed, 0),
     )
     return header + cars + rays
 

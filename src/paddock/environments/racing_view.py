@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from paddock.sim.car import SHIFT_UP_RPM
 from paddock.sim.kerbs import around, kerb_masks, smooth_curvature
 from paddock.sim.reference import ReferenceLap, reference_lap
 from paddock.sim.reference_store import kept_line
@@ -24,6 +25,8 @@ MOST_CARS = 64
 POINTS = 800  # of a line that is drawn, at most
 COLUMNS = ("x", "y", "heading", "speed", "steer", "throttle", "progress", "lap_time", "last_lap", "state")
 OFF_TRACK, RESTARTED, HUMAN = 1, 2, 4  # bits of `state`
+REVERSE = 255  # as a gear on the dials
+REV_LIMIT = SHIFT_UP_RPM * 1.05  # rpm
 FULL_SIZE_ROAD = 5.0  # m of width, from which on a road is for full-size cars
 
 
@@ -47,7 +50,7 @@ class RacingView:
 
     def snapshot(self, watched: Sequence[int] = ()) -> dict[str, Any]:
         """The cars as they are now: `cars` float32 [C, 10] in the order of `COLUMNS`, `tracks` uint16 [C], and the
-        `rays` float32 [R] m of the watched cars, all as bytes."""
+        `rays` float32 [R] m of the watched cars, all as bytes; `dials` of the watched cars."""
         world, count = self._world, self.count
         episode = world.episode[:count]
         state = OFF_TRACK * world.off_track[:count] + RESTARTED * (
@@ -80,7 +83,15 @@ class RacingView:
             "cars": cars.tobytes(),
             "tracks": world.track_index[:count].astype("<u2").tobytes(),
             "rays": self._rays(watched),
+            "dials": {car: self._dials(car) for car in watched if 0 <= car < self.count},
         }
+
+    def _dials(self, car: int) -> int:
+        """Gear (255: reverse) in the lowest byte, revs as 0 to 255 of the limit in the next, counted laps above."""
+        world = self._world
+        gear = int(world.gear[car]) or REVERSE
+        revs = min(max(float(world.rpm[car]) / REV_LIMIT, 0.0), 1.0)
+        return gear | round(255 * revs) << 8 | min(int(world.lap_count[car]), 0xFFFF) << 16
 
     def _rays(self, watched: Sequence[int]) -> dict[int, bytes]:
         if self._world.settings.rays is None:

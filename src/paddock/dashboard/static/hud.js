@@ -3,7 +3,7 @@
 import { html, isNumber, lapTime, write } from './dom.js';
 import { OFF_TRACK } from './snapshots.js';
 
-const LIGHTS = 16;
+const LIGHTS = 16, REVERSE = 255;
 
 export class Hud {
   constructor() {
@@ -44,7 +44,7 @@ export class Hud {
     }
     write(this.title, title);
     write(this.speed, String(Math.round(3.6 * (car.speed ?? 0))));
-    write(this.gear, snapshot.gear ? String(snapshot.gear) : '');
+    write(this.gear, snapshot.gear === REVERSE ? 'R' : snapshot.gear ? String(snapshot.gear) : '');
     write(this.laps, snapshot.laps ? `lap ${snapshot.laps + 1}` : 'lap');
     write(this.now, lapTime(car.lapTime, 1));
     write(this.last, lapTime(car.lastLap));

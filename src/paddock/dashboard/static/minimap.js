@@ -39,6 +39,7 @@ export class Minimap {
 
   _dot(context, poses, index, radius, paint) {
     const [x, y] = this.place(poses[index * WIDTH], poses[index * WIDTH + 1]);
+    if (!Number.isFinite(x)) return;
     context.fillStyle = paint(index);
     context.strokeStyle = 'rgb(0 0 0 / 60%)';
     context.lineWidth = 1;

@@ -126,7 +126,7 @@ export class TrackView {
 
   _aim(poses, elapsed) {
     const { camera, scene } = this;
-    const isThere = poses && this.followed !== null && this.followed * WIDTH < poses.length;
+    const isThere = poses && this.followed !== null && Number.isFinite(poses[this.followed * WIDTH]);
     if (camera.mode === 'free') {
       this._moved = this._dragged;
       this._dragged = false;
@@ -177,7 +177,7 @@ export class TrackView {
 
   _drawOne(context, index, poses) {
     const { camera } = this, pose = this.pose(index, poses), [x, y] = camera.screen(pose.x, pose.y);
-    if (x < -60 || y < -60 || x > camera.width + 60 || y > camera.height + 60) return;
+    if (!(x > -60 && y > -60 && x < camera.width + 60 && y < camera.height + 60)) return; // also who is elsewhere: NaN
     const size = this._size();
     if (pose.state & HUMAN || index === this.followed) this._ring(context, x, y, size.length, 'rgb(255 255 255 / 55%)');
     else if (pose.state & OFF_TRACK) this._ring(context, x, y, size.length * 0.9, 'rgb(255 170 60 / 75%)');
@@ -202,8 +202,8 @@ export class TrackView {
     context.lineCap = 'round';
     for (let index = 0; index < count; index += 1) {
       const trail = this.trails[index], { x, y, state } = this.pose(index, poses), last = trail.at(-1);
-      if (last && (state & RESET || Math.hypot(x - last[0], y - last[1]) > 40)) trail.length = 0;
-      if (isDue) trail.push([x, y]);
+      if (last && (state & RESET || !(Math.hypot(x - last[0], y - last[1]) < 40))) trail.length = 0;
+      if (isDue && Number.isFinite(x)) trail.push([x, y]);
       if (trail.length > TRAIL) trail.shift();
       if (trail.length < 2) continue;
       context.strokeStyle = this.paint(index, poses);
