@@ -139,6 +139,10 @@ def test_each_update_moves_its_own_part_and_the_policy_learns_through_the_model(
     assert not moved("world_model", before["world_model"])
     assert moved("policy", before["policy"]) == set(before["policy"])
     assert context.counters.imagined_steps == 6 * 32 * 5
+    context.components["world_model"].requires_grad_(False)
+    frozen = workflow.update(batch, phase=phase)
+    assert "train/model_gradient_norm" not in frozen
+    assert not moved("world_model", before["world_model"])
     for _ in range(30):
         better = workflow.update_controller(batch, phase=phase)
     assert better["train/imagined_return"] > metrics["train/imagined_return"]

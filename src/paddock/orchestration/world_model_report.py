@@ -48,7 +48,7 @@ class ModelReport:
                 values = {name: f"{getattr(error, kind)[step - 1]:.3f}" for name, error in self.errors.items()}
                 rows.append({"": f"{kind} error after {step}", **values})
         for metric in self.scores["trained"]:
-            values = {name: f"{score.get(metric, float('nan')):.2f}" for name, score in self.scores.items()}
+            values = {name: f"{score[metric]:.2f}" if metric in score else "" for name, score in self.scores.items()}
             rows.append({"": metric, **values, "unchanged": ""})
         return rows
 

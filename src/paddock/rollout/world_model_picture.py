@@ -25,7 +25,7 @@ MEANINGS = {
     "trained": "the model",
 }
 MOST_READINGS = 7
-PANEL, HEADER, MARGIN, GAP = 62, 58, 18, 10  # px
+PANEL, HEADER, MARGIN, GAP, LABELS = 62, 84, 18, 10, 132  # px
 SCENE, READINGS = 480, 620  # px: usual height of a scene; width of the readings beside it
 FRAMES_PER_SECOND = 10.0
 CEILING = 2.0  # shares of variance beyond which a curve leaves the picture
@@ -42,13 +42,17 @@ def picture(episode: Episode, errors: Mapping[str, Errors], *, title: str) -> Ca
     readings = _chosen(episode)
     chart = 190
     canvas = Canvas(1100, HEADER + chart + 60 + len(readings) * (PANEL + GAP) + MARGIN, BACKGROUND)
-    canvas.add(Text(MARGIN, 30, title, 26, INK, is_bold=True))
+    canvas.add(Text(MARGIN, 28, title, 26, INK, is_bold=True))
+    place = float(MARGIN)
+    for kind in [kind for kind in reversed(CURVES) if kind in errors]:
+        canvas.add(Text(place, 62, MEANINGS[kind], 15, CURVES[kind], is_bold=True))
+        place += 8.4 * len(MEANINGS[kind]) + 24
     half = (canvas.width - 2 * MARGIN - 2 * GAP) / 2
     for number, name in enumerate(("observation", "reward")):
         left = MARGIN + number * (half + 2 * GAP)
         curves = {kind: getattr(error, name) for kind, error in errors.items()}
         _draw_errors(canvas, left, HEADER, half, chart, f"error of the {name}", curves)
-    _draw_readings(canvas, episode, MARGIN, HEADER + chart + 30, canvas.width - 2 * MARGIN, len(episode.imagined_steps))
+    _draw_readings(canvas, episode, MARGIN, HEADER + chart + 34, canvas.width - 2 * MARGIN, len(episode.imagined_steps))
     return canvas
 
 
@@ -91,10 +95,15 @@ def _enlarged(picture: np.ndarray) -> np.ndarray:
 
 
 def _chosen(episode: Episode) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """The readings that vary most for their size, in their own order, and the reward."""
+    """Few enough to see: of each kind of reading the one that varies most, then whatever else does; and the reward."""
     spread = {name: float(np.std(real)) for name, (real, _) in episode.readings.items() if name != "reward"}
-    kept = set(sorted(spread, key=lambda name: -spread[name])[: MOST_READINGS - 1])
-    return {name: pair for name, pair in episode.readings.items() if name in kept or name == "reward"}
+    by_spread = sorted(spread, key=lambda name: -spread[name])
+    kinds: dict[str, str] = {}
+    for name in by_spread:
+        kinds.setdefault(name.rstrip("0123456789 "), name)
+    first = [name for name in spread if name in kinds.values()]
+    kept = {*(first + [name for name in by_spread if name not in first])[: MOST_READINGS - 1], "reward"}
+    return {name: pair for name, pair in episode.readings.items() if name in kept}
 
 
 def _draw_readings(canvas: Canvas, episode: Episode, left: float, top: float, width: float, rows: int) -> None:
@@ -103,10 +112,10 @@ def _draw_readings(canvas: Canvas, episode: Episode, left: float, top: float, wi
     canvas.add(
         Text(left, top, "real", 15, INK, is_bold=True), Text(left + 40, top, "imagined", 15, IMAGINED, is_bold=True)
     )
-    ahead = int(episode.imagined_steps[rows - 1])
-    state = f"{ahead} steps since it last saw anything" if ahead else "the model sees"
-    canvas.add(Text(left + width, top, state, 15, GREY, align="right"))
-    total = len(episode.imagined_steps)
+    total, ahead = len(episode.imagined_steps), int(episode.imagined_steps[rows - 1])
+    if rows < total:
+        state = f"{ahead} steps since it last saw anything" if ahead else "the model sees"
+        canvas.add(Text(left + width, top, state, 15, GREY, align="right"))
     horizon = int(episode.imagined_steps.max())
     height = min(PANEL, (canvas.height - top - 20) / len(readings) - GAP)
     for number, (name, (real, told)) in enumerate(readings.items()):
@@ -114,20 +123,21 @@ def _draw_readings(canvas: Canvas, episode: Episode, left: float, top: float, wi
         known = np.concatenate([real, told[np.isfinite(told)]])
         low, high = np.nanpercentile(known, [0, 100])
         span = max(high - low, 1e-6)
-        x = left + np.arange(total) / max(total - 1, 1) * width
+        x = left + LABELS + np.arange(total) / max(total - 1, 1) * (width - LABELS)
 
         def points(values: np.ndarray, part: slice, x: np.ndarray = x, upper: float = upper, low: float = low,
                    span: float = span) -> np.ndarray:  # fmt: skip
             y = upper + height - 3 - (values[part] - low) / span * (height - 6)
             return np.stack([x[part], y], 1)
 
-        box = np.array([[left, upper], [left + width, upper], [left + width, upper + height], [left, upper + height]])
+        sides, ends = (left + LABELS, left + width), (upper, upper + height)
+        box = np.array([[sides[i], ends[j]] for i, j in ((0, 0), (1, 0), (1, 1), (0, 1))])
         canvas.add(Polygon(box, CARD), Polyline(box, FRAME, 1.0, is_closed=True))
         _polyline(canvas, points(real, slice(0, rows)), INK, 1.6)
         begin = int(np.argmax(episode.imagined_steps > 0))
         for start in range(begin, rows, horizon):
             _polyline(canvas, points(told, slice(start, min(start + horizon, rows))), IMAGINED, 1.6)
-        canvas.add(Text(left + 6, upper + 10, name, 13, GREY))
+        canvas.add(Text(left, upper + height / 2, name.replace("_", " "), 13, INK))
 
 
 def _polyline(canvas: Canvas, points: np.ndarray, colour: Colour, width: float) -> None:
@@ -157,8 +167,4 @@ def _draw_errors(
             _polyline(canvas, np.stack([x, y(curves[kind])], 1), colour, 2.4)
     for number in sorted({0, steps // 2, steps - 1}):
         canvas.add(Text(float(x[number]), lower + 12, str(number + 1), 12, GREY, align="middle"))
-    place = left + 110.0
-    canvas.add(Text(left + 30, lower + 30, "steps imagined:", 13, GREY))
-    for kind in reversed([kind for kind in CURVES if kind in curves]):
-        canvas.add(Text(place + 30, lower + 30, MEANINGS[kind], 13, CURVES[kind], is_bold=True))
-        place += 7.2 * len(MEANINGS[kind]) + 20
+    canvas.add(Text(left + width / 2, lower + 28, "steps imagined", 12, GREY, align="middle"))

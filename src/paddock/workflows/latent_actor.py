@@ -20,6 +20,8 @@ from paddock.rollout.model_actors import ModelActor
 from paddock.rollout.result import CollectResult
 from paddock.workflows.base import Metrics, Phase, Workflow
 from paddock.workflows.context import WorkflowContext
+from paddock.workflows.dreamer_losses import weighted_sum
+from paddock.workflows.replay import is_frozen
 
 Losses = dict[str, Tensor]
 
@@ -89,18 +91,20 @@ class LatentActor(Workflow):
         return {**self.update_world_model(batch, phase=phase), **self.update_controller(batch, phase=phase)}
 
     def update_world_model(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
-        """One gradient step on what was seen, followed over whole windows."""
-        rows = self._rows(batch)
-        losses, metrics = model_losses(self.model, rows)
-        assert losses.keys() == self.scales.keys()
-        loss = torch.stack([self.scales[name] * value for name, value in losses.items()]).sum()
-        gradients = torch.autograd.grad(loss, self.model_optimizer.parameters, allow_unused=True)
-        norm = self.model_optimizer.apply(loss, gradients)
-        found = {f"train/{name}_loss": value.detach() for name, value in losses.items()}
-        return {**found, **metrics, "train/model_gradient_norm": norm}
+        """One gradient step on what was seen, followed over whole windows; a frozen model is only looked at."""
+        with torch.set_grad_enabled(not is_frozen(self.model)):
+            losses, metrics = model_losses(self.model, self._rows(batch))
+            loss = weighted_sum(losses, self.scales)
+        metrics |= {f"train/{name}_loss": value.detach() for name, value in losses.items()}
+        if not is_frozen(self.model):
+            gradients = torch.autograd.grad(loss, self.model_optimizer.parameters, allow_unused=True)
+            metrics["train/model_gradient_norm"] = self.model_optimizer.apply(loss, gradients)
+        return metrics
 
     def update_controller(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
         """One gradient step of the policy on the return that it imagines from everywhere in the batch."""
+        if is_frozen(self.policy):
+            return {}
         rows = self._rows(batch)
         with torch.no_grad():
             seen = self.model.observe_sequence(rows["observation"], rows["led_here"], rows["is_first"])

@@ -12,6 +12,7 @@ from paddock.config.schema import TargetSchema
 from paddock.workflows.base import Metrics, Phase, Workflow
 from paddock.workflows.context import WorkflowContext
 from paddock.workflows.dreamer_losses import Sample, arrivals, weighted_sum, world_model_losses
+from paddock.workflows.replay import is_frozen
 
 
 class PlaNetConfig(TargetSchema):
@@ -39,15 +40,21 @@ class PlaNet(Workflow):
         return self.update_world_model(batch, phase=phase)
 
     def update_world_model(self, batch: Sample, *, phase: Phase) -> Metrics:
-        """One gradient step on Eq. 3, arXiv:1811.04551: what was seen and paid, and the divergence of the prior."""
-        sample = arrivals(batch, self.context.device)
-        action = self.model.encode_action(sample["action"])
-        latents = self.model.observe_sequence(sample["observation"], action, sample["is_first"])
-        losses, found = world_model_losses(
-            self.model, latents, sample, free_nats=self.config.free_nats, free_mean=self.config.free_nats_of_mean
-        )
-        loss = weighted_sum(losses, self.config.scales)
-        gradients = torch.autograd.grad(loss, self.optimizer.parameters)
-        norm = self.optimizer.apply(loss, gradients)
-        metrics = {f"train/{name}_loss": value.detach() for name, value in losses.items()}
-        return {**metrics, "train/divergence": found["divergence"], "train/model_gradient_norm": norm}
+        """One gradient step on Eq. 3, arXiv:1811.04551: what was seen and paid, and the divergence of the prior.
+
+        A frozen model is only looked at.
+        """
+        config, sample = self.config, arrivals(batch, self.context.device)
+        with torch.set_grad_enabled(not is_frozen(self.model)):
+            action = self.model.encode_action(sample["action"])
+            latents = self.model.observe_sequence(sample["observation"], action, sample["is_first"])
+            losses, found = world_model_losses(
+                self.model, latents, sample, free_nats=config.free_nats, free_mean=config.free_nats_of_mean
+            )
+            loss = weighted_sum(losses, config.scales)
+        metrics: Metrics = {f"train/{name}_loss": value.detach() for name, value in losses.items()}
+        metrics["train/divergence"] = found["divergence"]
+        if not is_frozen(self.model):
+            gradients = torch.autograd.grad(loss, self.optimizer.parameters)
+            metrics["train/model_gradient_norm"] = self.optimizer.apply(loss, gradients)
+        return metrics
