@@ -7,13 +7,13 @@ import os
 import queue
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
-from paddock.core.errors import InputError
+from paddock.core.errors import InputError, PaddockError
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 WAITING = 64  # requests that may wait for the loop
@@ -74,6 +74,20 @@ class Control:
                 yield self._requests.get_nowait()
             except queue.Empty:
                 return
+
+    def fulfil(self, doings: Mapping[str, Callable[..., Answer]], note: Callable[..., None]) -> None:
+        """Do what has been asked for, by command; `note(command=, by=, ...)` writes down what was done. A request that
+        cannot be fulfilled is refused with a sentence."""
+        for request in self.take():
+            try:
+                result = doings[request.command](**request.arguments)
+            except PaddockError as error:
+                request.answer({"ok": False, "error": str(error)})
+            except TypeError as error:
+                request.answer({"ok": False, "error": f"'{request.command}' was asked in a way it is not: {error}."})
+            else:
+                note(command=request.command, by=request.by, **result)
+                request.answer({"ok": True, **result})
 
     def wait_while_paused(self, meanwhile: Callable[[], None]) -> None:
         """Return when the run may go on or has to end. Short waits, so that signals are heard; `meanwhile` is called

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paddock.core.errors import InputError, PaddockError, unknown_choice
+from paddock.core.errors import InputError, unknown_choice
 from paddock.orchestration.broadcast import Broadcast, Film
 from paddock.orchestration.channel import Channel
 from paddock.orchestration.control import Answer, Request
@@ -125,24 +125,12 @@ class Desk:
     # --- the loop ---
 
     def take_requests(self) -> None:
-        """Do what has been asked for; a request that cannot be fulfilled is refused with a sentence."""
-        for request in self._control.take():
-            try:
-                result = self._doings[request.command](**request.arguments)
-            except PaddockError as error:
-                request.answer({"ok": False, "error": str(error)})
-            except TypeError as error:
-                request.answer({"ok": False, "error": f"'{request.command}' was asked in a way it is not: {error}."})
-            else:
-                orchestrator = self._orchestrator
-                orchestrator.run_folder.event(
-                    "control",
-                    command=request.command,
-                    agent_steps=orchestrator.counters.agent_steps,
-                    by=request.by,
-                    **result,
-                )
-                request.answer({"ok": True, **result})
+        """Do what has been asked for, and write it down."""
+        self._control.fulfil(self._doings, self._note)
+
+    def _note(self, **details: Any) -> None:
+        orchestrator = self._orchestrator
+        orchestrator.run_folder.event("control", agent_steps=orchestrator.counters.agent_steps, **details)
 
     def _save(self, name: str | None = None) -> Answer:
         return {"policy": self._orchestrator.save_by_hand(name)}

@@ -6,12 +6,13 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from paddock.core.errors import InputError, PaddockError, unknown_choice
+from paddock.core.errors import InputError, unknown_choice
 from paddock.experiments.run import RunFolder, manifest, now
 from paddock.orchestration.channel import Channel
 from paddock.orchestration.control import Answer, Control, Request
@@ -67,7 +68,7 @@ class DrivingSession:
         due = time.perf_counter()
         try:
             while self.control.stop_requested_by is None:
-                self._take_requests()
+                self.control.fulfil(self._doings, partial(self._run.event, "control"))
                 if self.channel.is_watched:
                     lonely_since = time.monotonic()
                 elif time.monotonic() - lonely_since > LONELY:
@@ -168,18 +169,6 @@ class DrivingSession:
         for seat in (self._grid.pilot, self._grid.rival):
             if seat is not None:
                 seat.restart()
-
-    def _take_requests(self) -> None:
-        for request in self.control.take():
-            try:
-                result = self._doings[request.command](**request.arguments)
-            except PaddockError as error:
-                request.answer({"ok": False, "error": str(error)})
-            except TypeError as error:
-                request.answer({"ok": False, "error": f"'{request.command}' was asked in a way it is not: {error}."})
-            else:
-                self._run.event("control", command=request.command, by=request.by, **result)
-                request.answer({"ok": True, **result})
 
     def _pause(self) -> Answer:
         self._is_paused.set()
