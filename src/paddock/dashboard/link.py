@@ -81,7 +81,7 @@ class RunLink:
 
     def watch(self) -> None:
         """Tell the run what its listeners want by now."""
-        cars = {listener.car for listener in self.listeners if listener.wants_rays and listener.car is not None}
+        cars = {listener.car for listener in self.listeners if listener.car is not None}
         self._send(
             {
                 "type": "watch",

@@ -66,7 +66,7 @@ class Viewer:
         self.unpacker = Unpacker(LARGEST_REQUEST)
         self.is_known = False
         self.rate = 0.0  # snapshots a second; 0 is none
-        self.cars: tuple[int, ...] = ()  # whose rays it wants
+        self.cars: tuple[int, ...] = ()  # whom it follows: their rays and dials are sent
         self.wants_pictures = False
         self.seen = {"snapshot": 0, "picture": 0}
         self.last_taken = time.monotonic()
