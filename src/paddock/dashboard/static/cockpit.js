@@ -146,7 +146,7 @@ class Cockpit {
     replace(this.heads, html('th', {}), html('th', { class: 'num' }, 'You'), columns.map(([kind, table]) => {
       const swatch = html('i', { class: 'swatch' });
       swatch.style.background = ghostColour(kind);
-      return html('th', { class: 'num' }, swatch, ' ', table.title);
+      return html('th', { class: 'num' }, swatch, ' ', table.title.replace(/ (lap|driver)$/, ''));
     }));
     const isFresh = timing.sectors.length === 0 && last;
     const own = isFresh ? last.sectors ?? [] : timing.sectors;

@@ -13,7 +13,8 @@ export class Live {
     this.handlers = handlers;
     this.wishes = {}; // what the server has to be told again after a reconnect, by type
     this.pause = FIRST_PAUSE;
-    this.latency = null; // ms there and back
+    this.latency = null; // ms there and back, the quickest of the last few
+    this._trips = [];
     this._isClosed = false;
     this._open();
     this._pings = setInterval(() => this.send({ type: 'ping', t: performance.now() }), 2000);
@@ -69,8 +70,9 @@ export class Live {
       return;
     }
     const message = JSON.parse(data);
-    if (message.type === 'pong') this.latency = performance.now() - message.t;
-    else this._tell(message.type, message);
+    if (message.type !== 'pong') return this._tell(message.type, message);
+    this._trips = [...this._trips.slice(-4), performance.now() - message.t];
+    this.latency = Math.min(...this._trips);
   }
 
   _tell(type, message) {

@@ -90,13 +90,13 @@ export class Policies {
   }
 
   _item(row) {
-    const metrics = row.metrics ?? {}, told = TOLD.filter((name) => name in metrics).slice(0, 3).map((name) => [name, metrics[name]]);
+    const metrics = row.metrics ?? {}, told = TOLD.filter((name) => name in metrics).slice(0, 2).map((name) => [name, metrics[name]]);
     const load = button(row.is_loaded ? 'Loaded' : 'Load', async () => {
       if (await act(this.id, 'load', { policy: row.name })) await this.refresh();
     }, { class: 'small', disabled: !this.can.includes('load'), 'aria-label': `Load ${row.name}` });
+    const age = [/^step-/.test(row.name) ? null : `${compact(row.agent_steps)} steps`, ago(row.saved)].filter(Boolean).join(', ');
     return html('li', { 'data-policy': row.name }, html('div', {}, html('b', {}, title(row.name)), ' ',
-      html('span', { class: 'soft small' }, `${compact(row.agent_steps)} steps, ${ago(row.saved)}`),
-      html('div', { class: 'soft small' },
+      html('span', { class: 'soft small' }, age), html('div', { class: 'soft small' },
         told.map(([name, value]) => `${name.replace(/^eval\//, '').replaceAll('_', ' ')} ${shown(name, value)}`).join(' · '))),
       row.is_loaded ? html('span', { class: 'good small' }, 'in use') : null, load, this.track ? this._race(row) : null);
   }
