@@ -55,6 +55,10 @@ class Hands:
     def is_silent(self) -> bool:
         return time.monotonic() - self._given[2] > SILENCE
 
+    @property
+    def is_on_throttle(self) -> bool:
+        return not self.is_silent and self._given[1] > 0.0
+
     def drive(self, elapsed: float, speed: float, slip: float) -> Command:
         """Where wheel and pedals are after `elapsed` s. speed: m/s; slip: rad between the car's nose and its way."""
         steer, throttle, _ = (0.0, 0.0, 0.0) if self.is_silent else self._given

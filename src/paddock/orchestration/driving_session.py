@@ -46,6 +46,7 @@ class DrivingSession:
         self._lap_clock = 0.0  # s since the line, a tick ago
         self._last_tick = self._next_snapshot = 0.0
         self._is_paused = threading.Event()
+        self._is_waiting = True  # on the grid
         self._doings: dict[str, Callable[..., Answer]] = {
             "pause": self._pause,
             "resume": self._resume,
@@ -91,7 +92,17 @@ class DrivingSession:
             self._run.write_manifest(status="finished", ended=now())
 
     def tick(self) -> None:
-        """One step of the world."""
+        """One step of the world; on the grid it waits for the person's foot."""
+        self._is_waiting &= self._mode == "manual" and not self._hands.is_on_throttle
+        if not self._is_waiting:
+            self._advance()
+        now = time.perf_counter()
+        if now >= self._next_snapshot and self.channel.rate > 0.0:
+            period = 1.0 / self.channel.rate
+            self._next_snapshot = max(self._next_snapshot + 0.98 * period, now + 0.5 * period)
+            self._publish()
+
+    def _advance(self) -> None:
         world, step = self._world, self._world.settings.time_step
         slip = float(np.arctan2(world.vy[0], max(float(world.vx[0]), 1.0)))
         by_hand = self._hands.drive(step, float(world.vx[0]), slip)
@@ -99,11 +110,6 @@ class DrivingSession:
         _, reward, _, _, _ = self._env.advance(command[None])
         self._tick += 1
         self._keep(command, float(reward[0]))
-        now = time.perf_counter()
-        if now >= self._next_snapshot and self.channel.rate > 0.0:
-            period = 1.0 / self.channel.rate
-            self._next_snapshot = max(self._next_snapshot + 0.98 * period, now + 0.5 * period)
-            self._publish()
 
     def drive(self, command: NDArray[np.float32]) -> None:
         """Write the other car's steer and throttle into `command` [N, 2]."""
@@ -166,6 +172,7 @@ class DrivingSession:
         self._laps.restart()
         self._hands.release()
         self._env.reset(seed=0)
+        self._is_waiting = True
         for seat in (self._grid.pilot, self._grid.rival):
             if seat is not None:
                 seat.restart()
@@ -239,6 +246,7 @@ class DrivingSession:
             "pilot": self._grid.pilot.name,
             "opponent": rival.name if rival is not None else None,
             "laps": self._lap_count,
+            "is_waiting": self._is_waiting,
             "last_lap": last if math.isfinite(last) else None,
             "best_lap": self._best,
         }
