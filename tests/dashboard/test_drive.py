@@ -240,8 +240,7 @@ def test_a_rival_with_another_car_is_refused(policy):
         line_up(DriveRequest(track="oval", car="road", against=str(policy)))
 
 
-def test_modes_decide_who_drives(tmp_path, monkeypatch):
-    monkeypatch.setenv("PADDOCK_HOME", str(tmp_path))
+def test_modes_decide_who_drives(tmp_path):
     from paddock.orchestration.driving_session import DrivingSession, session_folder
 
     request = DriveRequest(track="oval", car="gt", runs_dir=tmp_path / "runs", laps_dir=tmp_path / "laps")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 BOUNDARY = "paddockframe"
 FILM_PATIENCE = 5.0  # s between two pictures after which the last one is sent again, so that a dead viewer is noticed
-TRACKLESS = "classical"
+CLASSICAL = "classical"
 COMMANDS: dict[str, tuple[str, ...]] = {
     "pause": (),
     "resume": (),
@@ -237,8 +237,8 @@ class Api:
         return policy_folder(self._book.find(run) if run else here, name)  # type: ignore[arg-type]
 
     def _opponent(self, given: Any) -> str:
-        if given == TRACKLESS:
-            return TRACKLESS
+        if given == CLASSICAL:
+            return CLASSICAL
         if isinstance(given, dict):
             given = f"{given.get('run')}/{given.get('name')}"
         return str(self._policy(given, None))

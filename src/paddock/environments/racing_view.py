@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from paddock.environments.racing import RacingVectorEnv
 
 MOST_CARS = 64
+MOST_SCENES = 8  # that are kept; a run may have hundreds of tracks
 POINTS = 800  # of a line that is drawn, at most
 COLUMNS = ("x", "y", "heading", "speed", "steer", "throttle", "progress", "lap_time", "last_lap", "state")
 OFF_TRACK, RESTARTED, HUMAN = 1, 2, 4  # bits of `state`
@@ -45,6 +46,8 @@ class RacingView:
         """Everything that stands still on one of the world's tracks."""
         index = min(max(track, 0), len(self._world.tracks) - 1)
         if index not in self._scenes:
+            if len(self._scenes) >= MOST_SCENES:
+                del self._scenes[next(iter(self._scenes))]
             self._scenes[index] = self._build(index)
         return self._scenes[index]
 
