@@ -2,7 +2,7 @@
 
 import { get } from './api.js';
 import { act } from './controls.js';
-import { button, choice, delta, html, lapTime, replace, statusChip, toast, write } from './dom.js';
+import { button, choice, delta, html, isNumber, lapTime, replace, statusChip, toast, write } from './dom.js';
 import { MODES } from './drive_view.js';
 import { Inputs } from './inputs.js';
 import { LapTiming } from './lap_timing.js';
@@ -106,6 +106,7 @@ class Cockpit {
       this.modes.select(status.mode);
     }
     this.assistRow.hidden = this.mode !== 'assisted';
+    if (isNumber(status.assist) && document.activeElement !== this.assist) this.assist.value = status.assist;
   }
 
   _frame() {

@@ -5,7 +5,7 @@ import { act } from './controls.js';
 import { ago, button, compact, empty, html, lapTime, number, replace } from './dom.js';
 
 const KEPT = 200;
-const QUIET = new Set(['time', 'event', 'type', 'agent_steps']);
+const QUIET = new Set(['time', 'event', 'type', 'agent_steps', 'command', 'by']);
 const KINDS = { alert: 'bad', failed: 'bad', fault: 'bad', error: 'bad', evaluation: 'good', finished: 'good', record: 'good' };
 const TOLD = ['eval/best_lap', 'eval/finish_rate', 'eval/return', 'eval/mean_lap', 'eval/success_rate'];
 
@@ -14,7 +14,9 @@ const shown = (name, value) => (typeof value === 'number' ? (isTime(name) ? lapT
   : typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value));
 
 /** The words behind an event's name: an evaluation tells its main numbers, any other what it carries. */
-export function describe(row) {
+function describe(row) {
+  if (row.event === 'phase') return row.phase;
+  if (row.command === 'reward') return `${row.term.replaceAll('_', ' ')} ${shown('', row.before)} → ${shown('', row.weight)}`;
   const names = Object.keys(row).filter((name) => !QUIET.has(name) && row[name] !== null);
   const told = row.event === 'evaluation' ? TOLD.filter((name) => name in row) : names;
   return (told.length ? told : names.slice(0, 4))
@@ -47,7 +49,7 @@ export class Events {
   _item(row) {
     const time = new Date(row.time), clock = Number.isNaN(time.getTime()) ? '' : time.toLocaleTimeString('en-GB');
     return html('li', { 'data-event': row.event }, html('time', { class: 'soft' }, clock),
-      html('span', {}, html('b', { class: KINDS[row.event] ?? '' }, String(row.event).replaceAll('_', ' ')), ' ', describe(row)),
+      html('span', {}, html('b', { class: KINDS[row.event] ?? '' }, String(row.command ?? row.event).replaceAll('_', ' ')), ' ', describe(row)),
       html('span', { class: 'soft steps' }, compact(row.agent_steps)));
   }
 }
