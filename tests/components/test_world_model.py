@@ -146,8 +146,9 @@ def test_a_model_learns_to_tell_what_it_sees():
         optimizer.zero_grad()
         weighted_sum(losses, dict.fromkeys(losses, 1.0)).backward()
         optimizer.step()
-    assert (model.predict_reward(latents) - sample["reward"]).abs().max() < 1
-    assert ((model.predict_continue(latents) > 0.5) == (sign > 0)).all()
+    # Latents are drawn, and right from the second step on: what is free of charge at the first may be drawn wrongly.
+    assert (model.predict_reward(latents) - sample["reward"])[:, 1:].abs().max() < 1
+    assert ((model.predict_continue(latents) > 0.5) == (sign > 0))[:, 1:].all()
     decoded = model.decode({name: latents[name][:, -1] for name in ("deter", "stoch")})
     assert (decoded["observation"] - sign[:, :1]).abs().max() < 0.3
 

@@ -109,7 +109,7 @@ class RSSM(nn.Module):
             if begins_anew:
                 deter, stoch = deter * keep[t], stoch * keep[t]
             deter = self.transition(deter, stoch, prepared[t])
-            outputs = self.posterior(seen[t] + functional.linear(deter, from_deter))
+            outputs = self.posterior(torch.addmm(seen[t], deter, from_deter.T))
             stoch = self.stochastic.draw(outputs, noise[t])
             for name, value in zip(steps, (deter, stoch, outputs), strict=True):
                 steps[name].append(value)

@@ -38,7 +38,7 @@ class GRUTransition(nn.Module):
 
     def forward(self, deter: Tensor, stoch: Tensor, prepared: Tensor) -> Tensor:
         """[B, D], [B, S] and one step of what was prepared, to [B, D]."""
-        joined = self.joined(self.from_stoch(stoch) + prepared)
+        joined = self.joined(torch.addmm(prepared, stoch, self.from_stoch.weight.T))
         return gated(self.gates(torch.cat([joined, deter], -1)).chunk(3, -1), deter)
 
 
@@ -70,7 +70,7 @@ class BlockTransition(nn.Module):
         """[B, D], [B, S] and one step of what was prepared, to [B, D]."""
         everything = torch.cat([self.from_deter(deter), self.from_stoch(stoch)], -1)
         own = self.own(deter).transpose(0, 1).flatten(1)
-        joined = self.joined(own + self.shared(everything) + prepared)
+        joined = self.joined(torch.addmm(prepared, everything, self.shared.weight.T) + own)
         before = deter.unflatten(-1, (self.blocks, -1)).transpose(0, 1)
         return gated(self.gates(joined).chunk(3, -1), before).transpose(0, 1).flatten(1)
 

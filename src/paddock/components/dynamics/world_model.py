@@ -53,7 +53,8 @@ class WorldModel(nn.Module):
         if self.spec.action.choices is not None:
             choices = torch.arange(self.action_size, device=action.device)
             return (action.unsqueeze(-1) == choices).float()
-        return action.flatten(action.dim() - len(self.spec.action.shape)).clamp(-1, 1)  # As the environment clips them.
+        flat = action.float().flatten(action.dim() - len(self.spec.action.shape))
+        return flat.clamp(-1, 1)  # As the environment clips them.
 
     def observe(self, latent: Latent, action: Tensor, observation: Observation, is_first: Tensor) -> Latent:
         """The latent after seeing parts [B, ...], to which the action [B, A] led; `is_first` [B] forgets what was."""
