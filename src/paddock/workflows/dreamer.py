@@ -145,7 +145,7 @@ class Dreamer(Workflow):
         return {name: part.detach() for name, part in latents.items()}, metrics
 
     def _learn_controller(self, latents: Latent, sample: Sample) -> Metrics:
-        """Dream from every state, then one step of the value and one of the policy."""
+        """Dream from every state, then one step of the policy and one of the value."""
         config = self.config
         with torch.set_grad_enabled(self.by_dynamics):
             dream = self._dream({name: latents[name].flatten(0, 1) for name in self.model.initial(1)}, sample)
@@ -162,14 +162,7 @@ class Dreamer(Workflow):
         self.return_scale.update(target)
         scale = self.return_scale()
 
-        regularizer = slow.detach()[:-1] if slow is not None and config.slow_regularizer else None
-        loss = value_loss(self.value, outputs, target, regularizer, weight)
-        if config.replay_value_scale:
-            loss = loss + config.replay_value_scale * self._replay_value_loss(latents, sample, target[0])
-        metrics = self._step("value", loss)
-        if self.needs_slow and (self.context.counters.updates + 1) % config.slow_every == 0:
-            self.slow.follow()
-
+        # The policy first: its gradient may run through the value as it was when it judged.
         distribution = self.policy(dream.features[:-1].detach())
         advantage = self.reinforce_share * (target - judged[:-1].detach()) / scale
         loss, entropy = policy_loss(
@@ -177,7 +170,15 @@ class Dreamer(Workflow):
         )
         if self.by_dynamics:
             loss = loss - (1 - self.reinforce_share) * (weight * returns / scale).mean()
-        metrics |= self._step("policy", loss)
+        metrics = self._step("policy", loss)
+
+        regularizer = slow.detach()[:-1] if slow is not None and config.slow_regularizer else None
+        loss = value_loss(self.value, outputs, target, regularizer, weight)
+        if config.replay_value_scale:
+            loss = loss + config.replay_value_scale * self._replay_value_loss(latents, sample, target[0])
+        metrics |= self._step("value", loss)
+        if self.needs_slow and (self.context.counters.updates + 1) % config.slow_every == 0:
+            self.slow.follow()
         return metrics | {
             "controller/entropy": entropy,
             "controller/value": value.detach().mean(),
