@@ -6,10 +6,10 @@ import pytest
 @pytest.fixture
 def pages():
     """Browser windows that note every complaint and every address: see pitwall.py."""
-    from pitwall import Pages
+    from pitwall import PATIENCE, Pages
     from playwright.sync_api import expect, sync_playwright
 
-    expect.set_options(timeout=40_000)
+    expect.set_options(timeout=1000 * PATIENCE)
     with sync_playwright() as playwright:
         opened = Pages(playwright)
         yield opened
