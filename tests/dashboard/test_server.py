@@ -39,7 +39,7 @@ async def look(wall, act, run=None, **headers):
     """Do something with an open WebSocket."""
     address = f"ws://127.0.0.1:{wall.port}/api/runs/{run or wall.run}/live"
     async with websockets.connect(address, compression=None, additional_headers=headers, max_size=None) as opened:
-        return await asyncio.wait_for(act(opened), 60)
+        return await asyncio.wait_for(act(opened), 150)
 
 
 async def wait_for(opened, kind):

@@ -91,7 +91,7 @@ class Wall:
         self.log = self.folder / "server.log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=subprocess.STDOUT)
-        give_up = time.monotonic() + 60
+        give_up = time.monotonic() + 150
         while b"Ctrl-C" not in self.log.read_bytes():
             assert self.process.poll() is None, self.log.read_text()
             assert time.monotonic() < give_up, "the server does not come up"
@@ -144,7 +144,7 @@ def train(folder: Path, *arguments: str) -> subprocess.Popen:
         return subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
 
 
-def until(holds, patience: float = 60.0):
+def until(holds, patience: float = 150.0):
     """Wait for something to be true; what it was."""
     give_up = time.monotonic() + patience
     while not (found := holds()):

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
@@ -272,12 +272,14 @@ def check_arguments(command: str, arguments: dict[str, Any]) -> None:
 async def read_json(request: Request) -> dict[str, Any]:
     """The body as an object, within the bounds of size."""
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > LARGEST_BODY:
-            raise Refused(f"a request may have {LARGEST_BODY} bytes.", 413)
     try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > LARGEST_BODY:
+                raise Refused(f"a request may have {LARGEST_BODY} bytes.", 413)
         values = json.loads(bytes(body))
+    except ClientDisconnect as error:
+        raise Refused("the request ended before its body did.") from error
     except (ValueError, RecursionError) as error:
         raise Refused("the body is not JSON.") from error
     if not isinstance(values, dict):
