@@ -207,7 +207,8 @@ def test_dreamers_model_serves_policy_planner_and_probe(prepared, controller):
 
 
 def test_a_model_of_pictures_is_asked_in_their_own_units(prepared):
-    changes = ["environment.observation=full", "environment.num_envs=2"]
+    small = [f"components.world_model.{part}.depth=2" for part in ("encoder", "decoder")]
+    changes = ["environment.observation=full", "environment.num_envs=2", *small]
     orchestrator = prepared("latent_actor_racing", "workflow=planet", *changes)
     model, spec = orchestrator.context.components["world_model"], orchestrator.context.spec
     buffer = orchestrator.context.buffers["replay"]
