@@ -13,6 +13,7 @@ import psutil
 import pytest
 import websockets
 from viewer import SMALL_RACING, Wall, end, train, until
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from paddock.dashboard.book import thinned
 
@@ -221,7 +222,7 @@ def test_other_hosts_pages_and_paths_are_kept_out(wall):
     assert b"cache-control: no-store" in head
 
     async def rejected(**headers):
-        with pytest.raises(websockets.exceptions.InvalidStatus) as refusal:
+        with pytest.raises(InvalidStatus) as refusal:
             await look(wall, lambda opened: wait_for(opened, "scene"), **headers)
         return refusal.value.response.status_code
 
@@ -297,7 +298,7 @@ def test_ten_thousand_bad_requests_and_frames_harm_nobody(wall):
             while True:
                 await opened.recv()
 
-        with pytest.raises(websockets.exceptions.ConnectionClosed) as closed:
+        with pytest.raises(ConnectionClosed) as closed:
             await look(wall, act)
         assert closed.value.rcvd.code == 1009
 

@@ -8,6 +8,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -134,9 +135,10 @@ class RunBook:
         return found
 
     def config(self, run: RunFolder) -> dict[str, Any]:
+        """A run's configuration, not to be changed; empty where it cannot be read."""
         try:
-            return run.read_config()
-        except InputError:
+            return _config(run.path, run.config_file.stat().st_mtime_ns)
+        except (InputError, OSError):
             return {}
 
     def _runs(self) -> list[dict[str, Any]]:
@@ -200,6 +202,12 @@ def _row(record: RunRecord, run: RunFolder) -> dict[str, Any]:
         "metric": record.metric,
         "tags": list(record.tags),
     }
+
+
+@lru_cache(maxsize=256)
+def _config(folder: Path, changed: int) -> dict[str, Any]:
+    """As of one moment of change: YAML is slow to read, and the page asks often."""
+    return RunFolder(folder).read_config()
 
 
 def _manifest(run: RunFolder) -> dict[str, Any]:
