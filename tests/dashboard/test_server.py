@@ -276,9 +276,11 @@ def test_ten_thousand_bad_requests_and_frames_harm_nobody(wall):
                 await reader.readexactly(int(fields.get(b"content-length", b"0")))
             if fields.get(b"connection") == b"close" or b"transfer-encoding" in fields:
                 writer.close()
+                await writer.wait_closed()
                 connection = None
         if connection is not None:
             connection[1].close()
+            await connection[1].wait_closed()
         return statuses
 
     async def shout(count: int) -> None:

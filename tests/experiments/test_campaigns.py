@@ -15,7 +15,7 @@ from paddock.experiments.run import RunFolder
 from paddock.experiments.store import open_store
 from paddock.experiments.sweep import SweepConfig
 from paddock.experiments.trials import Campaign, Trial, examined, override_value, read_campaign
-from paddock.experiments.tune import Attempt, TuneConfig, open_study
+from paddock.experiments.tune import Attempt, JournalLock, TuneConfig, open_study
 from paddock.experiments.tune_report import write_tune_report
 
 EVALUATING = [
@@ -119,6 +119,21 @@ def test_a_sweep_that_is_killed_goes_on_and_repeats_nothing(tmp_path):
     output, _ = third.communicate(timeout=100)
     assert [one.ended for one in open_store(tmp_path / "runs").records()] == ended, "what was finished was not touched"
     assert "Next: paddock compare clips --group-by config.workflow.minibatch_size" in output
+
+
+@pytest.mark.timeout(60)
+def test_the_lock_of_a_killed_search_is_free(tmp_path):
+    program = (
+        "import sys, time; from pathlib import Path; from paddock.experiments.tune import JournalLock; "
+        "JournalLock(Path(sys.argv[1])).acquire(); print('held', flush=True); time.sleep(100)"
+    )
+    holder = subprocess.Popen([sys.executable, "-c", program, tmp_path / "lock"], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout.readline() == "held\n"
+    holder.kill()
+    holder.communicate()
+    lock = JournalLock(tmp_path / "lock")
+    assert lock.acquire()
+    lock.release()
 
 
 def test_a_search_that_is_killed_goes_on(tmp_path):

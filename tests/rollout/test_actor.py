@@ -37,7 +37,7 @@ def test_a_saved_policy_acts_the_same_without_its_config(policy, overrides):
         actual, _ = loaded.act(observation, None, deterministic=deterministic)
         assert torch.equal(expected, actual)
     files = sorted(file.name for file in folder.iterdir())
-    assert files == ["policy.json", "policy.safetensors"]
+    assert files == ["policy.json", "policy.safetensors", "record.json"]
 
 
 def test_normalisation_travels_with_the_policy(policy):

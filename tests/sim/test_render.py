@@ -3,12 +3,13 @@
 import math
 
 import numpy as np
+import pygame
 import pytest
 
 from paddock.core.errors import InputError
 from paddock.sim.render import CAMERAS, Hud, Renderer, Scene, SpeedLine
 from paddock.sim.render_cars import PALETTE
-from paddock.sim.render_hud import format_time
+from paddock.sim.render_hud import _text, format_time
 from paddock.sim.render_track import ASPHALT, TrackArt, speed_colours
 from paddock.sim.track import load_track
 
@@ -98,3 +99,13 @@ def test_times_are_written_as_people_write_them():
 def test_an_unknown_camera_is_named(track):
     with pytest.raises(InputError, match="north_up"):
         Renderer(track, camera="northup")
+
+
+def test_frames_go_on_after_somebody_else_ended_pygame(track):
+    scene = scene_at(track, 40, hud=Hud(speed=30.0, title="before"))
+    renderer = Renderer(track, (320, 240), "follow")
+    expected = renderer.draw(scene)
+    pygame.quit()
+    pygame.init()  # as Gymnasium's own environments do when they are closed and opened
+    _text.cache_clear()
+    assert np.array_equal(renderer.draw(scene), expected)

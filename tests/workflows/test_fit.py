@@ -10,7 +10,7 @@ from paddock.core.errors import InputError
     [
         (
             ["sac_pendulum", "environment.id=CartPole-v1"],
-            ["SAC is for continuous", "2 choices", "dqn, iqn, ppo", "sac_racing"],
+            ["SAC is for continuous", "2 choices", "dqn, dreamer", "iqn", "ppo", "sac_racing"],
         ),
         (["dqn_cartpole", "environment.id=Pendulum-v1"], ["DQN is for discrete", "1 continuous", "ppo, redq, sac"]),
         (["redq_racing", "environment.action=discrete"], ["REDQ is for continuous", "15 choices", "redq_pendulum"]),

@@ -5,10 +5,12 @@ The study is a journal beside the runs; a search that was killed goes on with it
 
 from __future__ import annotations
 
+import fcntl
 import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import optuna
@@ -89,6 +91,21 @@ class Attempt:
     value: float | None
 
 
+class JournalLock:
+    """A lock that the system lets go of when its process ends, however it ends; Optuna's own outlives a kill."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def acquire(self) -> bool:
+        self._file = self._path.open("w")
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        return True
+
+    def release(self) -> None:
+        self._file.close()
+
+
 def open_study(config: TuneConfig, campaign: Campaign) -> optuna.Study:
     """The study in the campaign's folder; a new one if there is none."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -96,11 +113,13 @@ def open_study(config: TuneConfig, campaign: Campaign) -> optuna.Study:
     if config.pruning is not None:
         warm, first = config.pruning.warmup_evaluations, config.pruning.startup_trials
         pruner = optuna.pruners.MedianPruner(n_startup_trials=first, n_warmup_steps=warm)
+    lock: Any = JournalLock(campaign.folder / "study.lock")
+    journal = JournalFileBackend(str(campaign.folder / "study.journal"), lock_obj=lock)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
         study = optuna.create_study(
             study_name=config.name,
-            storage=JournalStorage(JournalFileBackend(str(campaign.folder / "study.journal"))),
+            storage=JournalStorage(journal),
             pruner=pruner,
             direction=config.direction,
             load_if_exists=True,

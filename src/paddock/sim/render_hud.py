@@ -50,7 +50,11 @@ def _font(size: int) -> pygame.font.Font:
 
 @lru_cache(maxsize=512)
 def _text(words: str, size: int, colour: Colour) -> pygame.Surface:
-    return _font(size).render(words, True, colour)
+    try:
+        return _font(size).render(words, True, colour)
+    except pygame.error:  # Somebody else in this process ended pygame, and every font with it.
+        _font.cache_clear()
+        return _font(size).render(words, True, colour)
 
 
 @lru_cache(maxsize=16)
