@@ -32,7 +32,7 @@ import websockets
 from paddock.environments.racing import RacingVectorEnv
 from paddock.orchestration.broadcast import Broadcast
 from paddock.orchestration.channel import Channel
-from paddock.orchestration.channel_frames import LARGEST_FRAME, Unpacker, pack, read_address
+from paddock.orchestration.channel_frames import read_address
 from paddock.orchestration.control import Control
 
 RATE = 60
@@ -45,27 +45,22 @@ WITHOUT_JUDGING = (
 
 
 class Meter:
-    """Asks a run for its status; such a viewer takes no snapshots."""
+    """Reads what a run logs; nobody has to attach to it for that."""
 
     def __init__(self, folder: Path) -> None:
         address = read_address(folder)
         assert address is not None
-        self._socket = socket.create_connection(("127.0.0.1", address.port))
-        self._socket.sendall(pack({"type": "hello", "token": address.token}))
-        self._unpacker = Unpacker(LARGEST_FRAME)
         self._process = psutil.Process(address.pid)
+        self._file = folder / "metrics.jsonl"
 
     def read(self) -> tuple[float, int, float]:
-        """Wall clock s, agent steps and processor s, right after the steps have changed."""
-        before = None
-        while True:
-            for message in self._unpacker.feed(self._socket.recv(1 << 16)):
-                if message["type"] == "status":
-                    steps = message["agent_steps"]
-                    if before is not None and steps != before:
-                        times = self._process.cpu_times()
-                        return time.perf_counter(), steps, times.user + times.system
-                    before = steps
+        """Wall clock s, agent steps and processor s, right after a point was logged."""
+        before = self._file.stat().st_size
+        while self._file.stat().st_size == before:
+            time.sleep(0.002)
+        steps = json.loads(self._file.read_bytes().splitlines()[-1])["agent_steps"]
+        times = self._process.cpu_times()
+        return time.perf_counter(), steps, times.user + times.system
 
 
 def watch(address: str, viewers: int, is_on: Any, is_over: Any, counted: Any) -> None:
@@ -181,11 +176,13 @@ def main() -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
+        # Short rollouts and a point for each: windows of seconds are not cut into a few long updates.
         options = ["environment.num_envs=64", "training.total_steps=null", "training.max_seconds=3600", WITHOUT_JUDGING]
+        options += ["workflow.rollout_steps=2048", "workflow.minibatch_size=1024", "logging.every_steps=2048"]
         training = start(folder, "train", "racing", *options, "logging.tensorboard=false", *given.overrides)
         server = start(folder, "dashboard", "--no-browser", "--port", str(port))
         try:
-            run = wait_for(lambda: next((file.parent for file in folder.glob("runs/*/channel.json")), None))
+            run = wait_for(lambda: next((file.parent for file in folder.glob("runs/*/metrics.jsonl")), None))
             wait_for(lambda: b"Ctrl-C" in (folder / "dashboard.log").read_bytes())
             context = multiprocessing.get_context("spawn")
             is_on, is_over, counted = context.Event(), context.Event(), context.Value("l", 0)
