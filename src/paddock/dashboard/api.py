@@ -232,9 +232,10 @@ class Api:
         if not isinstance(given, str):
             raise Refused("policy must be a policy's name, or run/name for one of another run.")
         run, _, name = given.rpartition("/")
-        if not run and here is None:
+        owner = self._book.find(run) if run else here
+        if owner is None:
             raise Refused(f"'{given[:80]}' does not say whose policy it is; write run/name.")
-        return policy_folder(self._book.find(run) if run else here, name)  # type: ignore[arg-type]
+        return policy_folder(owner, name)
 
     def _opponent(self, given: Any) -> str:
         if given == CLASSICAL:

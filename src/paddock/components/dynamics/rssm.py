@@ -62,18 +62,18 @@ class RSSM(nn.Module):
         super().__init__()
         self.config = config
         self.stochastic = config.make_stochastic()
-        kind = {"activation": config.activation, "norm": config.norm}
+        activation, norm = config.activation, config.norm
         sizes = (config.deter, self.stochastic.size, action, config.hidden)
         self.transition: GRUTransition | BlockTransition
         if config.cell == "gru":
-            self.transition = GRUTransition(*sizes, **kind)  # type: ignore[arg-type]
+            self.transition = GRUTransition(*sizes, activation=activation, norm=norm)
         else:
-            self.transition = BlockTransition(*sizes, config.blocks, **kind)  # type: ignore[arg-type]
-        layers = DenseConfig(layers=config.prior_layers, units=config.hidden, **kind)  # type: ignore[arg-type]
+            self.transition = BlockTransition(*sizes, config.blocks, activation=activation, norm=norm)
+        layers = DenseConfig(layers=config.prior_layers, units=config.hidden, activation=activation, norm=norm)
         self.prior = nn.Sequential(dense(config.deter, layers), scaled_linear(config.hidden, self.stochastic.outputs))
         self.seen = scaled_linear(config.deter + embedding, config.hidden)
         self.posterior = nn.Sequential(
-            *normed_activation(config.hidden, config.activation, config.norm),
+            *normed_activation(config.hidden, activation, norm),
             scaled_linear(config.hidden, self.stochastic.outputs),
         )
 
