@@ -55,12 +55,14 @@ class ModelActor(ActorModule):
         is_first = torch.zeros(n, dtype=torch.bool, device=self.device)
         latent = {name: part for name, part in before.items() if name not in (LAST_ACTION, PLAN)}
         latent = self.world_model.observe(latent, before[LAST_ACTION], observation, is_first)
-        vector, memory = self.choose(latent, before)
+        vector, memory = self.choose(latent, before, deterministic=deterministic)
         if not deterministic:
             vector = self._varied(vector)
         return from_vector(vector, self.spec.action), {**latent, LAST_ACTION: vector, **memory}
 
-    def choose(self, latent: Latent, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+    def choose(
+        self, latent: Latent, state: dict[str, Tensor], *, deterministic: bool
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """Action vectors [N, A] for latent states, and what to remember beside them."""
         raise NotImplementedError
 
@@ -73,7 +75,7 @@ class ModelActor(ActorModule):
         return torch.where(is_random.unsqueeze(-1), to_vector(choice, action), vector)
 
 
-class DeterministicActorConfig(ModelActorConfig):
+class PolicyOverModelConfig(ModelActorConfig):
     """The component that chooses, by name."""
 
     policy: str
@@ -82,13 +84,30 @@ class DeterministicActorConfig(ModelActorConfig):
 class DeterministicActor(ModelActor):
     """Asks a policy over the model's features [N, F]."""
 
-    config: DeterministicActorConfig
+    config: PolicyOverModelConfig
 
-    def __init__(self, config: DeterministicActorConfig, components: Mapping[str, nn.Module], spec: Spec) -> None:
+    def __init__(self, config: PolicyOverModelConfig, components: Mapping[str, nn.Module], spec: Spec) -> None:
         super().__init__(config, pick(components, config.world_model, config.policy), spec)
 
-    def choose(self, latent: Latent, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+    def choose(
+        self, latent: Latent, state: dict[str, Tensor], *, deterministic: bool
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         return self.parts[self.config.policy](self.world_model.features(latent)), {}
+
+
+class StochasticActor(ModelActor):
+    """Asks a policy over the model's features [N, F] for a distribution; samples it, or takes its mode."""
+
+    config: PolicyOverModelConfig
+
+    def __init__(self, config: PolicyOverModelConfig, components: Mapping[str, nn.Module], spec: Spec) -> None:
+        super().__init__(config, pick(components, config.world_model, config.policy), spec)
+
+    def choose(
+        self, latent: Latent, state: dict[str, Tensor], *, deterministic: bool
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        distribution = self.parts[self.config.policy](self.world_model.features(latent))
+        return self.world_model.encode_action(distribution.mode() if deterministic else distribution.sample()), {}
 
 
 class PlanningActorConfig(ModelActorConfig):
@@ -110,7 +129,9 @@ class PlanningActor(ModelActor):
     def initial_state(self, n: int) -> ActorState:
         return {**(super().initial_state(n) or {}), PLAN: self.planner.initial(n, self.device)}
 
-    def choose(self, latent: Latent, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+    def choose(
+        self, latent: Latent, state: dict[str, Tensor], *, deterministic: bool
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         score = score_by(self.world_model, latent, discount=self.config.discount)
         plan = self.planner.plan(score, state[PLAN])
         return plan[:, 0], {PLAN: plan}
