@@ -118,3 +118,9 @@ def test_on_a_terminal_there_is_a_progress_bar(tmp_path):
     assert "━" in text
     assert "steps/s" in text
     assert "Training finished" in text
+
+
+def test_a_misspelt_command_is_told_what_was_meant(paddock):
+    result = paddock("dashbord")
+    assert result.returncode == 2
+    assert "Did you mean 'dashboard'?" in result.stderr

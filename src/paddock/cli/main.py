@@ -11,6 +11,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from paddock import __version__
+from paddock.core.errors import PaddockError, unknown_choice
 
 # verb: (module with a Typer `app`, one line of help). A verb's module is imported only when the verb is used.
 VERBS = {
@@ -40,7 +41,7 @@ class LazyGroup(TyperGroup):
 
     def get_command(self, ctx, name):  # type: ignore[no-untyped-def]
         if name not in VERBS:
-            return None
+            raise unknown_choice("command", name, VERBS)
         module, summary = VERBS[name]
         command = typer.main.get_command(importlib.import_module(module).app)
         command.name, command.short_help = name, summary
@@ -66,8 +67,6 @@ def main() -> None:
     """Entry point."""
     errors = Console(stderr=True)
     logging.basicConfig(level=logging.WARNING, format="warning: %(message)s")
-    from paddock.core.errors import PaddockError
-
     try:
         app()
     except PaddockError as error:
