@@ -1,6 +1,7 @@
-"""Gradient steps a second of DreamerV3 (1M, vectors, 16 x 64), beside a plain torch one and (if told where) JAX scans.
+"""Gradient steps a second of DreamerV3 (1M, vectors, 16 x 64), beside a plain torch one and (if told where) sheeprl's and
+JAX scans.
 
-    python benchmarks/dreamer_throughput.py [--rounds 5] [--updates 3] [--threads 2] [--jax /path/to/python-with-jax]
+    python benchmarks/dreamer_throughput.py [--rounds 5] [--updates 3] [--threads 2] [--sheeprl PYTHON] [--jax PYTHON]
 
 A step is one update of world model, policy and value from a batch that is there. The contestants take turns, so that a
 noisy machine is noisy for all; what is compared are medians of rounds. JAX runs the recurrent parts alone (posteriors
@@ -77,6 +78,7 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--jax", help="a Python that has jax")
+    parser.add_argument("--sheeprl", help="a Python that has sheeprl")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         workflow, batch = make_dreamer(Path(folder))
@@ -92,34 +94,54 @@ def main() -> None:
         compare(contestants, options)
 
 
+class Peer:
+    """A script in another Python that gets a number of updates on a line, and answers with seconds."""
+
+    def __init__(self, python: str, script: str, *arguments: str) -> None:
+        command = [python, str(Path(__file__).with_name(script)), *arguments]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        while not self._read().startswith("ready"):
+            pass
+
+    def seconds(self, updates: int) -> dict[str, float]:
+        assert self.process.stdin is not None
+        print(updates, file=self.process.stdin, flush=True)
+        return json.loads(self._read())
+
+    def _read(self) -> str:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"{self.process.args} ended early")
+        return line
+
+
 def compare(contestants: dict[str, Callable[[], Any]], options: argparse.Namespace) -> None:
     """Take turns, then print medians."""
-    peer = None
+    peers = []
     if options.jax:
-        script = Path(__file__).with_name("dreamer_scan.py")
-        peer = subprocess.Popen([options.jax, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert peer.stdin is not None
-        assert peer.stdout is not None
-        assert peer.stdout.readline().strip() == "ready"
+        peers.append(Peer(options.jax, "dreamer_scan.py"))
+    if options.sheeprl:
+        peers.append(Peer(options.sheeprl, "dreamer_sheeprl.py", str(options.threads)))
     spent: dict[str, list[float]] = {}
     for work in contestants.values():  # The first time is never like the others.
         work()
     for _ in range(options.rounds):
         for name, work in contestants.items():
             spent.setdefault(name, []).append(timed(work, options.updates))
-        if peer is not None and peer.stdin is not None and peer.stdout is not None:
-            print(options.updates, file=peer.stdin, flush=True)
-            for name, seconds in json.loads(peer.stdout.readline()).items():
-                spent.setdefault(f"jax {name}", []).append(seconds)
+        for peer in peers:
+            for name, seconds in peer.seconds(options.updates).items():
+                spent.setdefault(name, []).append(seconds)
     for name, seconds in spent.items():
         middle = statistics.median(seconds)
         print(f"{name:16s} {1 / middle:7.2f} /s  (fastest {1 / min(seconds):.2f}, slowest {1 / max(seconds):.2f})")
     middle = {name: statistics.median(seconds) for name, seconds in spent.items()}
-    print(f"paddock / plain torch: {middle['plain torch'] / middle['paddock']:.2f}x")
-    if peer is not None:
-        for part in ("model", "imagine"):
-            print(f"paddock / jax, {part}: {middle[f'jax {part}'] / middle[f'paddock {part}']:.2f}x")
-        peer.terminate()
+    ratios = {"plain torch": "paddock", "sheeprl": "paddock", "jax model": "paddock model", "jax imagine": "paddock imagine"}
+    for other, ours in ratios.items():
+        if other in middle:
+            print(f"{ours} / {other}: {middle[other] / middle[ours]:.2f}x")
+    for peer in peers:
+        peer.process.terminate()
 
 
 if __name__ == "__main__":
