@@ -1,7 +1,7 @@
-"""A gradient step of sheeprl's DreamerV3 (`dreamer_v3_5_1M`), on vectors of the shapes that Paddock's 1M size is timed with.
+"""A gradient step of sheeprl's DreamerV3 (`dreamer_v3_5_1M`), on vectors of the shapes that Paddock's is timed with.
 
-Run by benchmarks/dreamer_throughput.py --sheeprl PYTHON, in an environment with `sheeprl`; speaks over pipes: each line it
-gets is a number of updates, each line it writes the seconds of one.
+Run by benchmarks/dreamer_throughput.py --sheeprl PYTHON, in an environment with `sheeprl`; speaks over pipes: each line
+it gets is a number of updates, each line it writes the seconds of one.
 
     pip install sheeprl    # in an environment of its own; 0.8.4 was measured
 """

@@ -1,5 +1,5 @@
-"""Gradient steps a second of DreamerV3 (1M, vectors, 16 x 64), beside a plain torch one and (if told where) sheeprl's and
-JAX scans.
+"""Gradient steps a second of DreamerV3 (1M, vectors, 16 x 64), beside a plain torch one and (if told where) sheeprl's
+and JAX scans.
 
     python benchmarks/dreamer_throughput.py [--rounds 5] [--updates 3] [--threads 2] [--sheeprl PYTHON] [--jax PYTHON]
 
@@ -136,8 +136,8 @@ def compare(contestants: dict[str, Callable[[], Any]], options: argparse.Namespa
         middle = statistics.median(seconds)
         print(f"{name:16s} {1 / middle:7.2f} /s  (fastest {1 / min(seconds):.2f}, slowest {1 / max(seconds):.2f})")
     middle = {name: statistics.median(seconds) for name, seconds in spent.items()}
-    ratios = {"plain torch": "paddock", "sheeprl": "paddock", "jax model": "paddock model", "jax imagine": "paddock imagine"}
-    for other, ours in ratios.items():
+    whole, parts = dict.fromkeys(("plain torch", "sheeprl"), "paddock"), ("model", "imagine")
+    for other, ours in {**whole, **{f"jax {part}": f"paddock {part}" for part in parts}}.items():
         if other in middle:
             print(f"{ours} / {other}: {middle[other] / middle[ours]:.2f}x")
     for peer in peers:

@@ -69,6 +69,22 @@ def test_each_reads_all_parts_and_every_weight_learns(named):
     assert not still
 
 
+def test_policy_and_value_read_the_parts_they_are_given():
+    spec = spec_for("small_cnn")
+    where = "paddock.components.networks.policy"
+    policy = {"_target_": f"{where}.StochasticPolicy", "parts": ["picture"], "network": config_of("small_cnn")}
+    value = {"_target_": f"{where}.ValueFunction", "parts": ["speed"], "network": config_of("mlp")}
+    parts = {name: instantiate(validate_target(one), spec) for name, one in (("policy", policy), ("value", value))}
+    seen = observed(spec, 5)
+    for changed, moves in (("picture", {"policy": True, "value": False}), ("speed", {"policy": False, "value": True})):
+        other = {**seen, changed: seen[changed] + 1}
+        outputs = {"policy": lambda observation: parts["policy"](observation).mean, "value": parts["value"]}
+        for name, output in outputs.items():
+            assert torch.equal(output(seen), output(other)) != moves[name], f"{name} and {changed}"
+    with pytest.raises(InputError, match=r"no part sped. Its parts are: speed, picture"):
+        instantiate(validate_target({**value, "parts": ["sped"]}), spec)
+
+
 def test_each_is_saved_and_loaded_with_its_policy(named, tmp_path):
     spec = spec_for(named)
     policy = {

@@ -60,6 +60,28 @@ class KeyboardDriver:
         self.press("ArrowUp", car["speed"] < (CRUISE if abs(error) < 0.35 else CREEP))
 
 
+def test_a_press_outlives_what_is_found_out_about_a_track_meanwhile(empty_server, pages):
+    page = pages.open(empty_server.address)
+    asked = []
+
+    def tracks(route):
+        """Nothing is known about them at first."""
+        rows = route.fetch().json()
+        rows = rows if asked else [{**row, "length": None, "outline": None} for row in rows]
+        asked.append(len(rows))
+        route.fulfill(json=rows)
+
+    page.route("**/api/tracks", tracks)
+    page.goto(f"{empty_server.address}#/drive")
+    oval, kidney = (page.locator(f"label:has(input[value={name}])") for name in ("oval", "kidney"))
+    expect(oval.locator("input")).to_be_checked()
+    kidney.hover()
+    page.mouse.down()
+    expect(kidney.locator("path")).to_have_count(1)
+    page.mouse.up()
+    expect(kidney.locator("input")).to_be_checked()
+
+
 def test_a_lap_with_the_keyboard(server, pages):
     page = pages.open(f"{server.address}#/drive?track=little")
     expect(page.locator("input[name=track][value=little]")).to_be_checked()

@@ -31,6 +31,7 @@ OBSERVATIONS = {
     "camera": {},
     "camera grey": {"sensing": {"camera_colour": False, "camera_history": 4}},
     "full": {},
+    "full privileged": {"privileged": True},
     "full rays": {"images": False},
     "full rays dict": {"images": False, "flat": False},
 }
@@ -433,6 +434,7 @@ def test_make_builds_from_a_validated_config():
         ({"reward": "baselin"}, "Did you mean 'baseline'"),
         ({"reward": {"progres": {"weight": 1}}}, "Did you mean 'progress'"),
         ({"observation": "full", "flat": True}, "images=false"),
+        ({"observation": "lidar", "privileged": True}, "needs observation full"),
         ({"car_parameters": {"mas": 3.0}}, "Did you mean 'mass'"),
         ({"randomise": {"frction": (0.9, 1.1)}}, "friction"),
         ({"opponents": {"count": 1, "driver": "clasical"}}, "allowed: classical"),

@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from paddock.core.errors import InputError
+
 
 class ArraySpec(msgspec.Struct, frozen=True, kw_only=True):
     """One array. `choices` is set for a discrete quantity (the dtype is then an integer)."""
@@ -44,6 +46,16 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     observation: dict[str, ArraySpec]
     action: ArraySpec
     is_dict: bool = False
+
+    def only(self, parts: list[str] | None) -> Spec:
+        """These spaces with no more than the named parts of the observation; None for all of them."""
+        if parts is None:
+            return self
+        if unknown := [name for name in parts if name not in self.observation]:
+            raise InputError(
+                f"the observation has no part {', '.join(unknown)}. Its parts are: {', '.join(self.observation)}."
+            )
+        return msgspec.structs.replace(self, observation={name: self.observation[name] for name in parts})
 
     def to_dict(self) -> dict[str, Any]:
         return msgspec.to_builtins(self)

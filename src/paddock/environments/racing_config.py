@@ -94,6 +94,7 @@ class RacingConfig(EnvironmentConfig):
     observation: Literal["sensors5", "lidar", "lidar_progress", "course", "camera", "full"] = "lidar"
     flat: bool | None = None
     images: bool = True
+    privileged: bool = False
     sensing: Sensing = Sensing()
     action: Literal["steer_throttle", "gas_brake_steer", "discrete"] = "steer_throttle"
     discrete_steer: list[float] = Field(default_factory=lambda: [-1.0, -0.5, 0.0, 0.5, 1.0])
@@ -122,6 +123,14 @@ class RacingConfig(EnvironmentConfig):
             values = getattr(self, name)
             if not values or any(not -1.0 <= value <= 1.0 for value in values):
                 raise ValueError(f"{name} needs at least one number, each from -1 to 1")
+        return self
+
+    @model_validator(mode="after")
+    def _check_privileged(self) -> RacingConfig:
+        if self.privileged and (self.observation != "full" or self.is_flat):
+            raise ValueError(
+                "privileged adds named parts to a dict: it needs observation full with pictures, or flat=false"
+            )
         return self
 
     @property

@@ -137,7 +137,7 @@ class ObservationSet:
             rays = RaySettings(count=sensing.rays or CLASSIC_RAYS, range=reach, imperfection=flaw(reach))
         elif kind in ("lidar", "lidar_progress") or (kind == "full" and not config.images):
             rays = RaySettings(count=sensing.rays or RAYS, range=reach, history=HISTORY, imperfection=flaw(reach))
-        elif kind == "course":
+        if kind == "course" or config.privileged:
             course = CourseSettings(
                 count=sensing.course_points,
                 horizon=sensing.course_horizon,
@@ -192,7 +192,8 @@ class ObservationSet:
             return [speed, *self._motion_parts(), self._course_part(), actions]
         gear = Part("gear", (1,), 0.0, self._instrument("gear", low=0.0))
         rpm = Part("rpm", (1,), 0.0, self._instrument("rpm", low=0.0))
-        return [speed, gear, rpm, *([] if self.config.has_images else [self._ray_part()]), actions]
+        seen = [speed, gear, rpm, *([] if self.config.has_images else [self._ray_part()]), actions]
+        return [*seen, *self._motion_parts(), self._course_part()] if self.config.privileged else seen
 
     def _space(self) -> spaces.Space[Any]:
         if self.camera is not None and self.config.observation == "camera":

@@ -52,8 +52,9 @@ class PictureEncoder(nn.Module):
 
     def _prepared(self, name: str, picture: Tensor) -> Tensor:
         channels_first = picture if self._is_channels_first[name] else picture.movedim(-1, 1)
-        # Convolutions on a CPU are up to twice as fast when a pixel's channels lie side by side in memory.
-        return channels_first.to(torch.float32, memory_format=torch.channels_last).div_(255.0).sub_(0.5)
+        # Convolutions on a CPU are up to twice as fast when a pixel's channels lie side by side in memory; bytes are
+        # moved there, which is cheaper than moving what becomes of them.
+        return channels_first.contiguous(memory_format=torch.channels_last).float().div_(255.0).sub_(0.5)
 
 
 def split_parts(spec: Spec) -> tuple[dict[str, ArraySpec], list[str]]:

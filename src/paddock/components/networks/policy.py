@@ -19,6 +19,7 @@ State = dict[str, Tensor] | None
 class PolicyConfig(TargetSchema):
     """Options of a stochastic policy."""
 
+    parts: list[str] | None = Field(default=None, min_length=1)
     network: Part
     log_std_init: float = 0.0
     log_std_gain: float = Field(default=1.0, gt=0)
@@ -32,7 +33,7 @@ class StochasticPolicy(nn.Module):
     def __init__(self, config: PolicyConfig, spec: Spec) -> None:
         super().__init__()
         self.config = config
-        self.network = build_network(config.network, spec, may_be_recurrent=True)
+        self.network = build_network(config.network, spec.only(config.parts), may_be_recurrent=True)
         self.is_recurrent = is_recurrent(self.network)
         self.is_discrete = spec.action.is_discrete
         outputs = spec.action.choices if spec.action.choices is not None else spec.action.size
@@ -45,7 +46,7 @@ class StochasticPolicy(nn.Module):
 
     def forward(self, observation: dict[str, Tensor]) -> Gaussian | Categorical:
         """Observation parts [B, ...] to a distribution over actions [B, A] or [B]."""
-        return self._distribution(encode(self.network, observation))
+        return self._distribution(encode(self.network, chosen(observation, self.config.parts)))
 
     def initial_state(self, n: int) -> State:
         """The memory of `n` fresh episodes; None where there is none."""
@@ -53,14 +54,14 @@ class StochasticPolicy(nn.Module):
 
     def step(self, observation: dict[str, Tensor], state: State) -> tuple[Gaussian | Categorical, State]:
         """As forward, with a memory to take along."""
-        features, state = self.network(observation, state)
+        features, state = self.network(chosen(observation, self.config.parts), state)
         return self._distribution(features), state
 
     def unroll(
         self, observation: dict[str, Tensor], state: State, is_first: Tensor
     ) -> tuple[Gaussian | Categorical, State]:
         """Sequences [B, T, ...] to distributions over [B, T, ...], and the memory after them."""
-        features, state = unroll(self.network, observation, state, is_first)
+        features, state = unroll(self.network, chosen(observation, self.config.parts), state, is_first)
         return self._distribution(features), state
 
     def _distribution(self, features: Tensor) -> Gaussian | Categorical:
@@ -78,6 +79,7 @@ class StochasticPolicy(nn.Module):
 class ValueConfig(TargetSchema):
     """Options of a state-value function."""
 
+    parts: list[str] | None = Field(default=None, min_length=1)
     network: Part
     head_gain: float = Field(default=1.0, gt=0)
 
@@ -88,13 +90,13 @@ class ValueFunction(nn.Module):
     def __init__(self, config: ValueConfig, spec: Spec) -> None:
         super().__init__()
         self.config = config
-        self.network = build_network(config.network, spec, may_be_recurrent=True)
+        self.network = build_network(config.network, spec.only(config.parts), may_be_recurrent=True)
         self.is_recurrent = is_recurrent(self.network)
         self.head = linear(self.network.outputs, 1, gain=config.head_gain)
 
     def forward(self, observation: dict[str, Tensor]) -> Tensor:
         """Observation parts [B, ...] to values [B]."""
-        return self.head(encode(self.network, observation)).squeeze(-1)
+        return self.head(encode(self.network, chosen(observation, self.config.parts))).squeeze(-1)
 
     def initial_state(self, n: int) -> State:
         """The memory of `n` fresh episodes; None where there is none."""
@@ -104,10 +106,15 @@ class ValueFunction(nn.Module):
         """As forward, with a memory to take along."""
         if not self.is_recurrent:
             return self(observation), None
-        features, state = self.network(observation, state)
+        features, state = self.network(chosen(observation, self.config.parts), state)
         return self.head(features).squeeze(-1), state
 
     def unroll(self, observation: dict[str, Tensor], state: State, is_first: Tensor) -> tuple[Tensor, State]:
         """Sequences [B, T, ...] to values [B, T], and the memory after them."""
-        features, state = unroll(self.network, observation, state, is_first)
+        features, state = unroll(self.network, chosen(observation, self.config.parts), state, is_first)
         return self.head(features).squeeze(-1), state
+
+
+def chosen(observation: dict[str, Tensor], parts: list[str] | None) -> dict[str, Tensor]:
+    """The parts of these names, or all of them."""
+    return observation if parts is None else {name: observation[name] for name in parts}

@@ -34,10 +34,13 @@ export async function openGarage(main, { query }) {
 
   /** The server measures tracks in the background: what is not known yet is asked for again. */
   let timer = null;
-  async function showTracks(rows) {
-    const name = chosen() ?? wanted, hadFocus = cards.contains(document.activeElement);
-    replace(cards, rows.map((track) => trackCard(track, name)));
-    if (hadFocus) cards.querySelector('input:checked')?.focus();
+  const known = new Map(); // cards by the track's name: a press that began on one has to end on the same
+  function showTracks(rows) {
+    for (const track of rows) {
+      if (!known.has(track.name)) known.set(track.name, trackCard(track.name, track.name === wanted));
+      describe(known.get(track.name), track);
+    }
+    if (rows.some(({ name }, index) => cards.children[index] !== known.get(name))) replace(cards, rows.map(({ name }) => known.get(name)));
     if (rows.some((track) => !track.length))
       timer = setTimeout(async () => showTracks(await get('/api/tracks').catch(() => rows)), 2000);
   }
@@ -72,23 +75,30 @@ const help = () => html('p', { class: 'soft small keys' }, html('kbd', {}, '← 
   html('kbd', {}, '↑'), ' ', html('kbd', {}, 'W'), ' throttle, ', html('kbd', {}, '↓'), ' ', html('kbd', {}, 'S'), ' ', html('kbd', {}, 'space'),
   ' brake, ', html('kbd', {}, 'R'), ' back to the line, ', html('kbd', {}, 'M'), ' who steers.');
 
-function trackCard(track, wanted) {
-  const input = html('input', { type: 'radio', name: 'track', value: track.name });
-  input.checked = track.name === wanted;
-  const facts = [track.length ? `${Math.round(track.length).toLocaleString('en')} m` : null, track.difficulty,
-    track.reference ? lapTime(track.reference, 1) : null];
-  return html('label', { class: 'option' }, input, outline(track.outline), html('b', {}, track.title ?? track.name),
-    html('span', { class: 'soft small' }, facts.filter(Boolean).join(' · ')));
+function trackCard(name, checked) {
+  const input = html('input', { type: 'radio', name: 'track', value: name });
+  input.checked = checked;
+  return html('label', { class: 'option' }, input);
 }
 
+function describe(card, track) {
+  const facts = [track.length ? `${Math.round(track.length).toLocaleString('en')} m` : null, track.difficulty,
+    track.reference ? lapTime(track.reference, 1) : null];
+  const input = card.firstChild; // stays where it is, or it would lose the focus
+  while (input.nextSibling) input.nextSibling.remove();
+  card.append(outline(track.outline ?? []), html('b', {}, track.title ?? track.name),
+    html('span', { class: 'soft small' }, facts.filter(Boolean).join(' · ') || '…'));
+}
+
+/** A drawing of the track; of one that is not known yet, a place of the same size, so that nothing moves later. */
 function outline(points) {
-  if (!points?.length) return null;
   const SVG = 'http://www.w3.org/2000/svg', xs = points.map(([x]) => x), ys = points.map(([, y]) => y);
   const left = Math.min(...xs), top = Math.max(...ys), size = Math.max(Math.max(...xs) - left, top - Math.min(...ys), 1);
   const picture = document.createElementNS(SVG, 'svg'), path = document.createElementNS(SVG, 'path');
+  picture.setAttribute('aria-hidden', 'true');
+  if (!points.length) return picture;
   const width = ((Math.max(...xs) - left) / size) * 100, height = ((top - Math.min(...ys)) / size) * 100;
   picture.setAttribute('viewBox', `-6 -6 ${width + 12} ${height + 12}`);
-  picture.setAttribute('aria-hidden', 'true');
   path.setAttribute('d', `M${points.map(([x, y]) => `${(((x - left) / size) * 100).toFixed(1)},${(((top - y) / size) * 100).toFixed(1)}`).join('L')}Z`);
   picture.append(path);
   return picture;
