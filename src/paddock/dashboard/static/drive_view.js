@@ -1,7 +1,7 @@
 // Choosing a track, a car and an opponent for a drive.
 
 import { get, post } from './api.js';
-import { choice, field, html, lapTime, onSubmit, replace, toast } from './dom.js';
+import { choice, field, html, lapTime, onSubmit, replace, toast, write } from './dom.js';
 
 const FIRST = 'oval', USUAL_CAR = 'gt'; // the first lesson, and in what
 export const MODES = [['manual', 'Manual'], ['assisted', 'Assisted'], ['ai', 'AI']];
@@ -34,13 +34,15 @@ export async function openGarage(main, { query }) {
 
   /** The server measures tracks in the background: what is not known yet is asked for again. */
   let timer = null;
-  const known = new Map(); // cards by the track's name: a press that began on one has to end on the same
+  const known = new Map(); // cards by the track's name; they stay where they are, even if rows come in another order
   function showTracks(rows) {
     for (const track of rows) {
-      if (!known.has(track.name)) known.set(track.name, trackCard(track.name, track.name === wanted));
+      if (!known.has(track.name)) {
+        known.set(track.name, trackCard(track.name, track.name === wanted));
+        cards.append(known.get(track.name));
+      }
       describe(known.get(track.name), track);
     }
-    if (rows.some(({ name }, index) => cards.children[index] !== known.get(name))) replace(cards, rows.map(({ name }) => known.get(name)));
     if (rows.some((track) => !track.length))
       timer = setTimeout(async () => showTracks(await get('/api/tracks').catch(() => rows)), 2000);
   }
@@ -75,31 +77,29 @@ const help = () => html('p', { class: 'soft small keys' }, html('kbd', {}, '← 
   html('kbd', {}, '↑'), ' ', html('kbd', {}, 'W'), ' throttle, ', html('kbd', {}, '↓'), ' ', html('kbd', {}, 'S'), ' ', html('kbd', {}, 'space'),
   ' brake, ', html('kbd', {}, 'R'), ' back to the line, ', html('kbd', {}, 'M'), ' who steers.');
 
+/** A card of which nothing is known yet: its parts stay, since a click is lost whose beginning was on one that is gone. */
 function trackCard(name, checked) {
+  const SVG = 'http://www.w3.org/2000/svg', picture = document.createElementNS(SVG, 'svg');
+  picture.setAttribute('aria-hidden', 'true');
+  picture.append(document.createElementNS(SVG, 'path'));
   const input = html('input', { type: 'radio', name: 'track', value: name });
   input.checked = checked;
-  return html('label', { class: 'option' }, input);
+  return html('label', { class: 'option' }, input, picture, html('b', {}, name), html('span', { class: 'soft small' }, '…'));
 }
 
 function describe(card, track) {
   const facts = [track.length ? `${Math.round(track.length).toLocaleString('en')} m` : null, track.difficulty,
-    track.reference ? lapTime(track.reference, 1) : null];
-  const input = card.firstChild; // stays where it is, or it would lose the focus
-  while (input.nextSibling) input.nextSibling.remove();
-  card.append(outline(track.outline ?? []), html('b', {}, track.title ?? track.name),
-    html('span', { class: 'soft small' }, facts.filter(Boolean).join(' · ') || '…'));
+    track.reference ? lapTime(track.reference, 1) : null].filter(Boolean);
+  write(card.querySelector('b'), track.title ?? track.name);
+  if (facts.length) write(card.querySelector('span'), facts.join(' · '));
+  if (track.outline?.length) draw(card.querySelector('svg'), track.outline);
 }
 
-/** A drawing of the track; of one that is not known yet, a place of the same size, so that nothing moves later. */
-function outline(points) {
-  const SVG = 'http://www.w3.org/2000/svg', xs = points.map(([x]) => x), ys = points.map(([, y]) => y);
+function draw(picture, points) {
+  const xs = points.map(([x]) => x), ys = points.map(([, y]) => y);
   const left = Math.min(...xs), top = Math.max(...ys), size = Math.max(Math.max(...xs) - left, top - Math.min(...ys), 1);
-  const picture = document.createElementNS(SVG, 'svg'), path = document.createElementNS(SVG, 'path');
-  picture.setAttribute('aria-hidden', 'true');
-  if (!points.length) return picture;
   const width = ((Math.max(...xs) - left) / size) * 100, height = ((top - Math.min(...ys)) / size) * 100;
   picture.setAttribute('viewBox', `-6 -6 ${width + 12} ${height + 12}`);
-  path.setAttribute('d', `M${points.map(([x, y]) => `${(((x - left) / size) * 100).toFixed(1)},${(((top - y) / size) * 100).toFixed(1)}`).join('L')}Z`);
-  picture.append(path);
-  return picture;
+  const line = points.map(([x, y]) => `${(((x - left) / size) * 100).toFixed(1)},${(((top - y) / size) * 100).toFixed(1)}`);
+  picture.firstChild.setAttribute('d', `M${line.join('L')}Z`);
 }
