@@ -6,6 +6,7 @@ import pytest
 import torch
 from rich.console import Console
 
+from interruption import stop_after
 from paddock.core.errors import InputError, PaddockError
 from paddock.core.trees import load_tree
 from paddock.orchestration.launch import resumed_run
@@ -254,23 +255,13 @@ def test_an_algorithm_of_ones_own_is_one_file_and_one_yaml(experiment, own):
     assert len(events(orchestrator, "evaluation")) == 1
 
 
-@pytest.mark.parametrize("stop_after", [3, 40, 130, 290])
-def test_replay_and_offline_phases_resume_bit_identical(experiment, own, stop_after):
+@pytest.mark.parametrize("actions", [3, 40, 130, 290])
+def test_replay_and_offline_phases_resume_bit_identical(experiment, own, actions):
     whole = experiment(user=own, name="whole")
     whole.run()
 
     broken = experiment(user=own, name="broken")
-    perform, count = broken._perform, 0
-
-    def counted(action):
-        nonlocal count
-        perform(action)
-        count += 1
-        if count == stop_after:
-            broken.control.stop_requested_by = "test"
-
-    broken._perform = counted
-    assert broken.run().status == "stopped"
+    stop_after(broken, actions)
     with resumed_run(broken.run_folder, [], Console(quiet=True)) as resumed:
         assert resumed.run().status == "finished"
     for one, other in zip(

@@ -4,6 +4,7 @@ import pytest
 import torch
 from rich.console import Console
 
+from interruption import stop_after
 from paddock.orchestration.launch import resumed_run
 
 SMALL = [
@@ -29,17 +30,7 @@ def test_a_resumed_run_is_bit_identical(prepared, name):
     whole = prepared(name, *SMALL, *changes, run="whole")
     assert whole.run().status == "finished"
     broken = prepared(name, *SMALL, *changes, run="broken")
-    perform, count = broken._perform, 0
-
-    def counted(action):
-        nonlocal count
-        perform(action)
-        count += 1
-        if count == 5:
-            broken.control.stop_requested_by = "test"
-
-    broken._perform = counted
-    assert broken.run().status == "stopped"
+    stop_after(broken, 5)
     with resumed_run(broken.run_folder, [], Console(quiet=True)) as resumed:
         assert resumed.run().status == "finished"
     for part in ("policy", "value"):

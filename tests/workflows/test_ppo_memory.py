@@ -6,6 +6,7 @@ import pytest
 import torch
 from rich.console import Console
 
+from interruption import stop_after
 from paddock.orchestration.launch import resumed_run
 from paddock.workflows.ppo import normalize_by_minibatch
 
@@ -164,24 +165,14 @@ def test_ppo_learns_from_pictures(prepared):
     assert outcome.latest["eval/return"] >= 9, "five of ten are right by chance"
 
 
-@pytest.mark.parametrize("stop_after", [3, 4])
-def test_a_resumed_run_with_memory_is_bit_identical(prepared, stop_after):
+@pytest.mark.parametrize("actions", [3, 4])
+def test_a_resumed_run_with_memory_is_bit_identical(prepared, actions):
     settings = [*SMALL, "training.total_steps=600", "checkpoint.every_steps=100"]
     settings += ["training.phases.0.workflow_hooks=[{collect: {steps: 60}}, update_controller]"]
     whole = prepared("ppo_recall", *settings, run="whole")
     whole.run()
     broken = prepared("ppo_recall", *settings, run="broken")
-    perform, count = broken._perform, 0
-
-    def counted(action):
-        nonlocal count
-        perform(action)
-        count += 1
-        if count == stop_after:
-            broken.control.stop_requested_by = "test"
-
-    broken._perform = counted
-    assert broken.run().status == "stopped"
+    stop_after(broken, actions)
     with resumed_run(broken.run_folder, [], Console(quiet=True)) as resumed:
         assert resumed.run().status == "finished"
     for name in ("policy", "value"):

@@ -5,6 +5,7 @@ import pytest
 import torch
 from rich.console import Console
 
+from interruption import stop_after
 from paddock.config.compose import choices
 from paddock.core.errors import InputError
 from paddock.experiments.run import RunFolder, manifest
@@ -96,17 +97,7 @@ def test_a_resumed_racing_run_is_bit_identical(racing):
     whole.run()
 
     broken = racing("racing", *settings, run="broken")
-    perform, count = broken._perform, 0
-
-    def counted(action):
-        nonlocal count
-        perform(action)
-        count += 1
-        if count == 3:
-            broken.control.stop_requested_by = "test"
-
-    broken._perform = counted
-    assert broken.run().status == "stopped"
+    stop_after(broken, 3)
     with resumed_run(broken.run_folder, [], Console(quiet=True)) as resumed:
         assert resumed.run().status == "finished"
     for name in ("policy", "value", "observation_normalizer", "reward_normalizer"):

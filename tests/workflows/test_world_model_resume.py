@@ -6,6 +6,7 @@ import test_planet
 import torch
 from rich.console import Console
 
+from interruption import stop_after
 from paddock.core.trees import map_tree
 from paddock.orchestration.launch import resumed_run
 
@@ -41,17 +42,7 @@ def test_a_resumed_run_is_bit_identical(prepared, tiny, stop):
     assert whole.run().status == "finished"
     torch.manual_seed(99)  # Nothing of the outside may matter.
     broken = prepared(None, *tiny, *SMALL, run="broken")
-    perform, count = broken._perform, 0
-
-    def counted(action):
-        nonlocal count
-        perform(action)
-        count += 1
-        if count == stop:
-            broken.control.stop_requested_by = "test"
-
-    broken._perform = counted
-    assert broken.run().status == "stopped"
+    stop_after(broken, stop)
     assert broken.counters.agent_steps < whole.counters.agent_steps
     assert broken.counters.updates > 3
     with resumed_run(broken.run_folder, [], Console(quiet=True)) as resumed:
