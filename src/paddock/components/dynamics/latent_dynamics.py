@@ -15,7 +15,8 @@ from torch.nn import functional
 from paddock.components.controllers.actions import vector_size
 from paddock.components.dynamics.rssm import Latent
 from paddock.components.dynamics.world_model import Observation
-from paddock.components.networks.mlp import ACTIVATIONS, Activation, flatten_observation, linear
+from paddock.components.networks.activations import ACTIVATIONS, Activation
+from paddock.components.networks.mlp import flatten_observation, linear
 from paddock.components.networks.pictures import split_parts
 from paddock.components.normalizers import RunningMoments
 from paddock.config.schema import TargetSchema

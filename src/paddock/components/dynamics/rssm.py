@@ -16,8 +16,8 @@ from torch.nn import functional
 
 from paddock.components.dynamics.stochastic import CategoricalLatent, GaussianLatent
 from paddock.components.dynamics.transitions import BlockTransition, GRUTransition
+from paddock.components.networks.activations import Activation
 from paddock.components.networks.dense import DenseConfig, Norm, dense, normed_activation, scaled_linear
-from paddock.components.networks.mlp import Activation
 from paddock.config.schema import Schema
 
 Latent = dict[str, Tensor]

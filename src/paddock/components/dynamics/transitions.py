@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from paddock.components.networks.activations import Activation, tanh
 from paddock.components.networks.dense import (
     BlockLinear,
     Norm,
@@ -18,7 +19,6 @@ from paddock.components.networks.dense import (
     scaled_linear,
     truncated_normal,
 )
-from paddock.components.networks.mlp import Activation
 
 
 class GRUTransition(nn.Module):
@@ -82,5 +82,5 @@ class BlockTransition(nn.Module):
 def gated(gates: list[Tensor] | tuple[Tensor, ...], before: Tensor) -> Tensor:
     """A gated step from raw gates (reset, candidate, update); it begins by remembering more than it takes in."""
     reset, candidate, update = gates
-    candidate = torch.tanh(reset.sigmoid() * candidate)
+    candidate = tanh(reset.sigmoid() * candidate)
     return torch.lerp(before, candidate, (update - 1).sigmoid())

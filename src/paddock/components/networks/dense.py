@@ -10,7 +10,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from paddock.components.networks.mlp import ACTIVATIONS, Activation
+from paddock.components.networks.activations import ACTIVATIONS, Activation
 from paddock.config.schema import Schema
 
 Norm = Literal["none", "layer", "rms"]

@@ -1,25 +1,15 @@
-"""The multilayer perceptron, and the initialisation and activations that networks share."""
+"""The multilayer perceptron, and the initialisation that networks share."""
 
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from paddock.components.networks.activations import ACTIVATIONS, Activation
 from paddock.config.schema import TargetSchema
-
-Activation = Literal["tanh", "relu", "elu", "silu", "gelu", "mish"]
-ACTIVATIONS: dict[str, type[nn.Module]] = {
-    "tanh": nn.Tanh,
-    "relu": nn.ReLU,
-    "elu": nn.ELU,
-    "silu": nn.SiLU,
-    "gelu": nn.GELU,
-    "mish": nn.Mish,
-}
 
 
 class MLPConfig(TargetSchema):

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from paddock.components.networks.mlp import ACTIVATIONS, MLPConfig
+from paddock.components.networks.activations import ACTIVATIONS
+from paddock.components.networks.mlp import MLPConfig
 
 
 class StackedLinear(nn.Module):

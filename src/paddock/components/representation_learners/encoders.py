@@ -9,8 +9,9 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from paddock.components.networks.activations import ACTIVATIONS, Activation
 from paddock.components.networks.dense import EPSILON, DenseConfig, Norm, dense
-from paddock.components.networks.mlp import ACTIVATIONS, Activation, flatten_observation
+from paddock.components.networks.mlp import flatten_observation
 from paddock.components.networks.pictures import split_parts
 from paddock.components.networks.scaling import symlog
 from paddock.core.errors import InputError
