@@ -85,3 +85,8 @@ def test_history_latency_and_noise() -> None:
     noisy = picture(CameraSettings(imperfection=Imperfection(noise=10.0)))
     clean = picture(CameraSettings())
     assert 7.0 < (noisy.astype(float) - clean).std() < 11.0
+
+
+def test_surfaces_differ_in_grey_too() -> None:
+    greys = np.sort(build_palette(CameraSettings(colour=False))[:4, 0].astype(int))  # sky, grass, edge line, road
+    assert np.diff(greys).min() >= 30

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from paddock.sim.settings import CameraSettings
 
 # In the order of the kernel's palette: sky, grass, edge line, road, marking, obstacle and its band, car side and top,
-# the own car.
+# the own car. In grey they have to differ as well: grass is lighter than the road.
 COLOURS = (
-    (150, 190, 230), (74, 124, 52), (240, 240, 240), (88, 90, 96), (225, 225, 215), (240, 120, 20), (255, 245, 235),
+    (150, 190, 230), (110, 160, 80), (240, 240, 240), (88, 90, 96), (225, 225, 215), (240, 120, 20), (255, 245, 235),
     (150, 24, 28), (214, 40, 44), (40, 90, 220),
 )  # fmt: skip
 LUMINANCE = (0.299, 0.587, 0.114)
