@@ -17,7 +17,6 @@ from racing import train
 from scipy import stats
 
 from paddock.orchestration.judge import find_subject
-from paddock.orchestration.racing_race import newest
 from paddock.rollout.racing_laps import Laps
 
 UNSEEN = ["harbour", "serpent", "procedural:10000", "procedural:10001"]
@@ -40,7 +39,7 @@ def interval(values: list[float]) -> str:
 def unseen_laps(runs_dir: Path, name: str, tracks: list[str]) -> Laps:
     """Eight starts on each track."""
     overrides = [f"environment.track=[{','.join(tracks)}]", "environment.procedural=0"]
-    subject = find_subject(newest(name, runs_dir), runs_dir, overrides=overrides)
+    subject = find_subject(name, runs_dir, overrides=overrides)
     laps = subject.judge(subject.actor, subject.make_env, episodes=8 * len(tracks), seed=2000, deterministic=True)
     assert isinstance(laps, Laps)
     return laps
