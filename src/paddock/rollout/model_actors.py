@@ -81,8 +81,8 @@ class PolicyOverModelConfig(ModelActorConfig):
     policy: str
 
 
-class DeterministicActor(ModelActor):
-    """Asks a policy over the model's features [N, F]."""
+class PolicyOverModel(ModelActor):
+    """Asks a policy over the model's features [N, F]; subclasses read its answer."""
 
     config: PolicyOverModelConfig
 
@@ -92,22 +92,26 @@ class DeterministicActor(ModelActor):
     def choose(
         self, latent: Latent, state: dict[str, Tensor], *, deterministic: bool
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        return self.parts[self.config.policy](self.world_model.features(latent)), {}
+        answer = self.parts[self.config.policy](self.world_model.features(latent))
+        return self.read(answer, deterministic=deterministic), {}
+
+    def read(self, answer: Any, *, deterministic: bool) -> Tensor:
+        """The policy's answer as action vectors [N, A]."""
+        raise NotImplementedError
 
 
-class StochasticActor(ModelActor):
-    """Asks a policy over the model's features [N, F] for a distribution; samples it, or takes its mode."""
+class DeterministicActor(PolicyOverModel):
+    """The policy's answer is the action."""
 
-    config: PolicyOverModelConfig
+    def read(self, answer: Tensor, *, deterministic: bool) -> Tensor:
+        return answer
 
-    def __init__(self, config: PolicyOverModelConfig, components: Mapping[str, nn.Module], spec: Spec) -> None:
-        super().__init__(config, pick(components, config.world_model, config.policy), spec)
 
-    def choose(
-        self, latent: Latent, state: dict[str, Tensor], *, deterministic: bool
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        distribution = self.parts[self.config.policy](self.world_model.features(latent))
-        return self.world_model.encode_action(distribution.mode() if deterministic else distribution.sample()), {}
+class StochasticActor(PolicyOverModel):
+    """The policy's answer is a distribution: a sample of it, or its mode."""
+
+    def read(self, answer: Any, *, deterministic: bool) -> Tensor:
+        return self.world_model.encode_action(answer.mode() if deterministic else answer.sample())
 
 
 class PlanningActorConfig(ModelActorConfig):

@@ -40,8 +40,7 @@ class MultiInput(nn.Module):
         self._names = {"pictures": list(pictures), "numbers": numbers}
         self.networks = nn.ModuleDict()
         for kind, network in (("pictures", config.pictures), ("numbers", config.numbers)):
-            parts = {name: spec.observation[name] for name in self._names[kind]}
-            self.networks[kind] = build_network(network, Spec(observation=parts, action=spec.action, is_dict=True))
+            self.networks[kind] = build_network(network, spec.only(self._names[kind]))
         sizes: list[Any] = [network.outputs for network in self.networks.values()]
         self.joined = MLP(config, sum(sizes))
 
