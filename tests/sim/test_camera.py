@@ -42,7 +42,7 @@ def test_the_edge_is_where_the_projection_says() -> None:
     on_road = ~(row == GRASS).all(axis=-1)
     assert on_road.sum() == 16
     assert np.flatnonzero(on_road)[0] == 32 - 5
-    assert share(image[44:52, 30:34], OWN) > 0.2
+    assert share(image[54:62, 30:34], OWN) > 0.2
 
 
 def test_obstacles_and_other_cars_are_drawn_near_over_far() -> None:

@@ -45,6 +45,7 @@ class Sensing(Schema):
     course_horizon: float = Field(default=3.0, gt=0.0)
     camera_size: int = Field(default=64, ge=8, le=1024)
     camera_view: Literal["bonnet", "above"] = "bonnet"
+    camera_span: float | None = Field(default=None, gt=0.0)
     camera_colour: bool = True
     camera_history: int = Field(default=1, ge=1, le=16)
     noise: float = Field(default=0.0, ge=0.0)

@@ -128,6 +128,7 @@ class ObservationSet:
         config, sensing = self.config, self.config.sensing
         kind, scale = config.observation, config.track_scale
         reach = sensing.ray_range if sensing.ray_range is not None else RAY_RANGE * scale
+        span = sensing.camera_span if sensing.camera_span is not None else CameraSettings.span * scale
 
         def flaw(unit: float) -> Imperfection:
             return Imperfection(sensing.noise * unit, sensing.dropout, sensing.latency)
@@ -152,7 +153,7 @@ class ObservationSet:
                 colour=sensing.camera_colour and kind == "camera",
                 mount_height=CameraSettings.mount_height * scale,
                 mount=CameraSettings.mount * scale,
-                span=CameraSettings.span * scale,
+                span=span,
                 view_range=CameraSettings.view_range * scale,
                 history=sensing.camera_history if kind == "camera" else HISTORY,
                 imperfection=flaw(255.0),
