@@ -85,6 +85,32 @@ def test_policy_and_value_read_the_parts_they_are_given():
         instantiate(validate_target({**value, "parts": ["sped"]}), spec)
 
 
+def test_the_order_of_an_observations_parts_means_nothing(named):
+    more = {**spec_for(named).observation, "place": ArraySpec(shape=(2,), dtype="float32")}
+    spec = Spec(observation=more, action=ACTION, is_dict=True)
+    network, seen = build_network(validate_target(config_of(named)), spec, may_be_recurrent=True), observed(spec, 3)
+    turned = dict(reversed(seen.items()))
+    state = (network.initial_state(3),) if is_recurrent(network) else ()
+    one, other = (network(parts, *state) if state else encode(network, parts) for parts in (seen, turned))
+    assert torch.equal(*(answer[0] if state else answer for answer in (one, other)))
+
+
+def test_a_policy_learns_to_guess_what_it_does_not_read():
+    spec, where = spec_for("small_cnn"), "paddock.components.networks.policy"
+    config = {"_target_": f"{where}.StochasticPolicy", "parts": ["picture"], "guesses": ["speed"]}
+    policy = instantiate(validate_target({**config, "network": config_of("small_cnn")}), spec)
+    seen = observed(spec, 5)
+    distribution, error = policy.forward_and_guess(seen)
+    assert torch.equal(distribution.mean, policy(seen).mean)
+    guess = policy.guess_head(policy.network({"picture": seen["picture"]}))
+    assert torch.allclose(error, ((guess - seen["speed"]) ** 2).mean(1), atol=1e-6)
+    error.mean().backward()
+    assert all(p.grad.abs().sum() > 0 for p in policy.network.parameters())
+    assert policy.head.weight.grad is None
+    with pytest.raises(InputError, match="with a memory cannot guess"):
+        instantiate(validate_target({**config, "network": config_of("cnn_gru")}), spec)
+
+
 def test_each_is_saved_and_loaded_with_its_policy(named, tmp_path):
     spec = spec_for(named)
     policy = {

@@ -57,6 +57,21 @@ def test_every_racing_experiment_trains(racing, name):
     assert any("collect/reward_terms/progress" in row for row in rows)
 
 
+def test_eyes_learn_to_guess_the_road_while_the_policy_learns(racing):
+    full = [f"environment.{option}" for option in ("observation=full", "images=false", "flat=false", "privileged=true")]
+    eyes = ["components.policy.parts=[rays, speed]", "components.policy.guesses=[course]"]
+    longer = ["workflow.rollout_steps=512", "training.total_steps=15_360", "logging.every_steps=512"]
+    errors = {}
+    for scale in (0.0, 1.0):
+        orchestrator = racing(
+            "racing", *SMALL, *full, *eyes, *longer, f"workflow.guess_scale={scale}", run=f"by-{scale}"
+        )
+        orchestrator.run()
+        rows = orchestrator.run_folder.read_metrics()
+        errors[scale] = np.mean([row["train/guess_error"] for row in rows if "train/guess_error" in row][-5:])
+    assert errors[1.0] < 0.4 * errors[0.0]
+
+
 def test_all_racing_experiments_are_described():
     known = choices("experiment")
     assert set(EXPERIMENTS) <= known.keys()

@@ -24,7 +24,7 @@ def spec_of(env: VectorEnv) -> Spec:
 def spec_of_spaces(observation: Space, action: Space) -> Spec:
     """The Spec of an environment with these spaces."""
     if isinstance(observation, spaces.Dict):
-        parts = {name: _observation_spec(space, name) for name, space in observation.spaces.items()}
+        parts = {name: _observation_spec(space, name) for name, space in sorted(observation.spaces.items())}
         return Spec(observation=parts, action=_action_spec(action), is_dict=True)
     return Spec(observation={PLAIN: _observation_spec(observation, PLAIN)}, action=_action_spec(action))
 

@@ -38,6 +38,7 @@ class PPOConfig(TargetSchema):
     value_clip: float | None = Field(default=None, gt=0)
     value_scale: float = Field(ge=0)
     entropy_scale: float = Field(ge=0)
+    guess_scale: float = Field(default=1.0, ge=0)
     normalize_advantage: bool = True
     target_kl: float | None = Field(default=None, gt=0)
     desired_kl: float | None = Field(default=None, gt=0)
@@ -75,6 +76,7 @@ class PPO(Workflow):
         self.optimizer = context.optimizers["main"]
         self.losses = torch.compile(self._losses) if self.config.compile else self._losses
         self.workers = Workers(self.config.workers or available_cores())
+        self.guesses = getattr(self.policy, "guesses", None)
         self.is_recurrent = self.policy.is_recurrent or self.value.is_recurrent
         copies = context.environment.num_envs
         self._memory = {"policy": self.policy.initial_state(copies), "value": self.value.initial_state(copies)}
@@ -219,6 +221,9 @@ class PPO(Workflow):
     def _predict(self, samples: dict[str, Tensor]) -> tuple[Any, Tensor, dict[str, Tensor]]:
         """The distribution over actions, values, and what is known of the samples, steps that only reset left out."""
         observation = _parts_of(samples, "observation.")
+        if self.guesses:
+            distribution, error = self.policy.forward_and_guess(observation)
+            return distribution, self.value(observation), {**samples, "guess_error": error}
         if not self.is_recurrent:
             return self.policy(observation), self.value(observation), samples
         memories = {part: _parts_of(samples, f"{part}_memory.") or None for part in self._memory}
@@ -236,12 +241,16 @@ class PPO(Workflow):
         }
         if self.config.entropy_scale:
             losses["entropy"] = -distribution.entropy().mean()
+        if self.guesses:
+            losses["guess"] = known["guess_error"].mean()
         return losses
 
     def _total(self, losses: dict[str, Tensor]) -> Tensor:
         scales = {"policy": 1.0, "value": self.config.value_scale}
         if self.config.entropy_scale:
             scales["entropy"] = self.config.entropy_scale
+        if self.guesses:
+            scales["guess"] = self.config.guess_scale
         assert losses.keys() == scales.keys()
         return reduce(torch.add, [losses[name] * scale for name, scale in scales.items()])
 
@@ -259,6 +268,7 @@ class PPO(Workflow):
             "entropy": distribution.entropy().mean(),
             "value_loss": value_loss(value, known, None),
             "explained_variance": explained_variance(known["value"], known["return"]),
+            **({"guess_error": known["guess_error"].mean()} if self.guesses else {}),
         }
 
     def _samples_in(self, steps: int) -> int:

@@ -50,6 +50,7 @@ def linear(inputs: int, outputs: int, *, gain: float | None = None) -> nn.Linear
 
 
 def flatten_observation(observation: dict[str, Tensor], leading: int = 1) -> Tensor:
-    """All parts of an observation as one float vector [..., size]; the first `leading` axes stay."""
-    parts = [part.flatten(leading) if part.dim() > leading else part.unsqueeze(-1) for part in observation.values()]
+    """All parts of an observation, by name, as one float vector [..., size]; the first `leading` axes stay."""
+    ordered = [observation[name] for name in sorted(observation)]  # a dict's own order is its maker's whim
+    parts = [part.flatten(leading) if part.dim() > leading else part.unsqueeze(-1) for part in ordered]
     return parts[0].float() if len(parts) == 1 else torch.cat([part.float() for part in parts], -1)

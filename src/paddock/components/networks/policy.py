@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from paddock.components.networks.building import build_network, encode, is_recurrent, unroll
 from paddock.components.networks.distributions import Categorical, Gaussian
-from paddock.components.networks.mlp import linear
+from paddock.components.networks.mlp import flatten_observation, linear
 from paddock.config.schema import Part, TargetSchema
 from paddock.core.errors import InputError
 from paddock.core.specs import Spec
@@ -20,6 +20,7 @@ class PolicyConfig(TargetSchema):
     """Options of a stochastic policy."""
 
     parts: list[str] | None = Field(default=None, min_length=1)
+    guesses: list[str] | None = Field(default=None, min_length=1)
     network: Part
     log_std_init: float = 0.0
     log_std_gain: float = Field(default=1.0, gt=0)
@@ -40,6 +41,12 @@ class StochasticPolicy(nn.Module):
         self.head = linear(self.network.outputs, outputs, gain=config.head_gain)
         if config.mean_init is not None:
             self._start_from(config.mean_init)
+        self.guesses = config.guesses
+        if config.guesses is not None:
+            if self.is_recurrent:
+                raise InputError("a policy with a memory cannot guess parts of the observation; leave `guesses` out.")
+            hidden = sum(max(part.size, 1) for part in spec.only(config.guesses).observation.values())
+            self.guess_head = linear(self.network.outputs, hidden, gain=1.0)
         if not self.is_discrete:
             # Adam moves every number at one pace; the gain lets the spread of actions go faster than the weights.
             self.log_std = nn.Parameter(torch.full((outputs,), config.log_std_init / config.log_std_gain))
@@ -47,6 +54,12 @@ class StochasticPolicy(nn.Module):
     def forward(self, observation: dict[str, Tensor]) -> Gaussian | Categorical:
         """Observation parts [B, ...] to a distribution over actions [B, A] or [B]."""
         return self._distribution(encode(self.network, chosen(observation, self.config.parts)))
+
+    def forward_and_guess(self, observation: dict[str, Tensor]) -> tuple[Gaussian | Categorical, Tensor]:
+        """As forward, and how far the parts [B, ...] that the policy does not read are from its guess of them: [B]."""
+        features = encode(self.network, chosen(observation, self.config.parts))
+        hidden = flatten_observation(chosen(observation, self.config.guesses))
+        return self._distribution(features), (self.guess_head(features) - hidden).square().mean(-1)
 
     def initial_state(self, n: int) -> State:
         """The memory of `n` fresh episodes; None where there is none."""
