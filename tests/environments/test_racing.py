@@ -572,6 +572,15 @@ def test_pictures_of_one_and_of_several(camera):
     assert single.render().shape == (240, 320, 3)
 
 
+def test_a_camera_above_sees_as_far_as_it_is_told():
+    grass = {}
+    for span in (None, 50.0, 200.0):
+        env = RacingVectorEnv(1, observation="camera", sensing={"camera_view": "above", "camera_span": span})
+        picture = env.reset(seed=1)[0][0]
+        grass[span] = (picture == picture[0, 0]).all(-1).mean()
+    assert grass[None] == grass[50.0] < grass[200.0] - 0.1
+
+
 def test_procedural_tracks_may_differ_in_width_and_size():
     options = {"procedural": 6, "procedural_width": [7.0, 16.0], "procedural_radius": [120.0, 400.0]}
     tracks = RacingVectorEnv(6, **options).world.tracks
