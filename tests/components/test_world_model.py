@@ -5,6 +5,7 @@ from torch.distributions import Categorical, Independent, Normal, OneHotCategori
 from paddock.components.dynamics.stochastic import CategoricalLatent, GaussianLatent
 from paddock.components.dynamics.transitions import BlockTransition
 from paddock.components.dynamics.world_model import WorldModel, WorldModelConfig
+from paddock.components.representation_learners.decoders import VECTOR
 from paddock.core.errors import InputError
 from paddock.core.specs import ArraySpec, Spec
 from paddock.workflows.dreamer_losses import free_of_charge, weighted_sum, world_model_losses
@@ -35,13 +36,13 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-def make(observation=NUMBERS, action=STEER, **rssm):
+def make(observation=NUMBERS, action=STEER, standardize=False, **rssm):
     torch.manual_seed(0)
     layer = {"layers": 1, "units": 16, "norm": "layer"}
     config = WorldModelConfig(
         _target_="x",
         rssm={"deter": 16, "hidden": 12, "groups": 3, "classes": 4, **rssm},
-        encoder={**layer, "depth": 2},
+        encoder={**layer, "depth": 2, "standardize": standardize},
         decoder={**layer, "depth": 2},
         reward={**layer, "output_scale": 0.0},
         goes_on=layer,
@@ -120,6 +121,32 @@ def test_every_kind_of_observation_comes_back_in_its_own_units():
     assert model.predict_reward(latents).shape == model.predict_continue(latents).shape == (B, T)
     assert (model.predict_reward(latents) == 0).all()
     assert ((model.predict_continue(latents) > 0) & (model.predict_continue(latents) < 1)).all()
+
+
+def test_standardized_numbers_are_seen_and_predicted_at_one_scale():
+    model = make(observation=MIXED, standardize=True)
+    observation, *_ = batch(model)
+    observation["speed"] = 300 + 5 * observation["speed"]
+    observation["grid"][..., 0] *= 0.2
+    first, second = ({name: part[rows] for name, part in observation.items()} for rows in (slice(1), slice(1, B)))
+    model.learn_scale(first)
+    model.learn_scale(second)
+    rows = {name: part.flatten(0, 1) for name, part in observation.items()}
+    numbers = torch.cat([rows["grid"].flatten(1), rows["speed"][:, None]], -1)
+    naive = (numbers - numbers.mean(0)) / numbers.std(0, correction=0)
+    seen = model.encoder.vector(rows)
+    assert torch.allclose(seen, naive.sign() * naive.abs().log1p(), atol=5e-3)
+    guessed = model.decoder(torch.zeros(len(seen), model.config.rssm.features))
+    back = model.decoder.to_observation({**guessed, VECTOR: seen})
+    assert torch.allclose(back["speed"], rows["speed"], atol=1e-2)
+    assert torch.allclose(back["grid"], rows["grid"], atol=1e-4)
+
+
+def test_what_is_not_standardized_has_no_scale_to_learn():
+    model = make(observation=MIXED)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    model.learn_scale(batch(model)[0])
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
 
 
 def test_pictures_that_cannot_be_halved_are_refused():

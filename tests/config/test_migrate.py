@@ -26,6 +26,15 @@ def test_the_original_is_left_alone():
     assert "controller" in OLD
 
 
+def test_a_world_model_of_version_2_says_once_how_it_reads_numbers():
+    encoder = {"layers": 1, "symlog": False}
+    old = {
+        "schema_version": 2,
+        "components": {"world_model": {"encoder": encoder, "decoder": {"layers": 1, "symlog": False}}},
+    }
+    assert migrate(old)["components"]["world_model"] == {"encoder": encoder, "decoder": {"layers": 1}}
+
+
 def test_every_version_has_a_way_up():
     assert set(MIGRATIONS) == set(range(1, SCHEMA_VERSION))
 

@@ -106,6 +106,10 @@ class RunningMoments(nn.Module):
     def forward(self, values: Tensor) -> Tensor:
         return (values - self.offset) * self.inverse_deviation
 
+    def inverse(self, scaled: Tensor) -> Tensor:
+        """Values in their own units again."""
+        return scaled / self.inverse_deviation + self.offset
+
     @torch.no_grad()
     def update(self, values: Tensor) -> None:
         rows = values.reshape(-1, *self.shape)

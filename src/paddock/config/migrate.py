@@ -8,7 +8,7 @@ from typing import Any
 
 from paddock.core.errors import InputError
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 def migrate(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -38,5 +38,11 @@ def _name_controllers(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _name_controllers}
+def _scale_once(values: dict[str, Any]) -> dict[str, Any]:
+    """Version 2 told a world model's decoder again whether its encoder reads numbers in symlog."""
+    values.get("components", {}).get("world_model", {}).get("decoder", {}).pop("symlog", None)
+    return values
+
+
+MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _name_controllers, 2: _scale_once}
 """What turns version N into version N + 1."""

@@ -96,7 +96,7 @@ class DMCEnv(gymnasium.Env):
         self._env.close()
 
     def _space(self) -> spaces.Space:
-        size = sum(max(part.size, 1) for part in map(np.asarray, self._env.reset().observation.values()))
+        size = sum(part.size for part in map(np.asarray, self._env.reset().observation.values()))
         state = spaces.Box(-np.inf, np.inf, (size,), np.float32)
         pixels = spaces.Box(0, 255, (self.config.image_size, self.config.image_size, 3), np.uint8)
         kinds: dict[str, spaces.Space] = {

@@ -85,7 +85,7 @@ def labels_of(env: VectorEnv, spec: Spec) -> dict[str, list[str]]:
     for name, part in spec.observation.items():
         if is_picture(part):
             continue
-        labels[name] = [f"{name} {number}" for number in range(1, max(part.size, 1) + 1)]
+        labels[name] = [f"{name} {number}" for number in range(1, part.size + 1)]
         if layout is not None and not spec.is_dict:
             for piece, (first, end) in layout().items():
                 count = end - first

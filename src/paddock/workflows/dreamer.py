@@ -132,6 +132,8 @@ class Dreamer(Workflow):
     def _learn_model(self, sample: Sample) -> tuple[Latent, Metrics]:
         """Latents [B, T, ...] without a gradient, and metrics."""
         config = self.config
+        if not is_frozen(self.model):
+            self.model.learn_scale(sample["observation"])
         with torch.set_grad_enabled(not is_frozen(self.model)):
             latents = self._observe(sample)
             losses, found = world_model_losses(

@@ -45,6 +45,8 @@ class PlaNet(Workflow):
         A frozen model is only looked at.
         """
         config, sample = self.config, arrivals(batch, self.context.device)
+        if not is_frozen(self.model):
+            self.model.learn_scale(sample["observation"])
         with torch.set_grad_enabled(not is_frozen(self.model)):
             action = self.model.encode_action(sample["action"])
             latents = self.model.observe_sequence(sample["observation"], action, sample["is_first"])

@@ -11,7 +11,7 @@ from paddock.core.specs import ArraySpec
 
 def vector_size(action: ArraySpec) -> int:
     """A: numbers in an action's vector."""
-    return action.choices if action.choices is not None else max(action.size, 1)
+    return action.choices if action.choices is not None else action.size
 
 
 def to_vector(actions: Tensor, action: ArraySpec) -> Tensor:

@@ -16,7 +16,7 @@ from paddock.components.controllers.actions import vector_size
 from paddock.components.dynamics.rssm import Latent
 from paddock.components.dynamics.world_model import Observation
 from paddock.components.networks.activations import ACTIVATIONS, Activation
-from paddock.components.networks.mlp import flatten_observation, linear
+from paddock.components.networks.mlp import flatten_observation, linear, unflatten_observation
 from paddock.components.networks.pictures import split_parts
 from paddock.components.normalizers import RunningMoments
 from paddock.config.schema import TargetSchema
@@ -55,8 +55,7 @@ class LatentModel(nn.Module):
                 f"the small latent model reads numbers, and {', '.join(pictures)} is a picture. "
                 "Choose an observation of numbers, or a workflow whose model reads pictures."
             )
-        self._sizes = {name: max(part.size, 1) for name, part in spec.observation.items()}
-        numbers, latent = sum(self._sizes.values()), config.latent
+        numbers, latent = sum(part.size for part in spec.observation.values()), config.latent
         actions = vector_size(spec.action)
         self.scale = RunningMoments((numbers,), least_deviation=1e-2)
         self.encoder = perceptron([numbers, *config.encoder, latent], config.activation)
@@ -110,10 +109,8 @@ class LatentModel(nn.Module):
 
     def decode(self, latent: Latent) -> Observation:
         """Observation parts [..., *shape] in their own units."""
-        numbers = self.decoder(latent[STATE]) / self.scale.inverse_deviation + self.scale.offset
-        pieces = dict(zip(self._sizes, numbers.split(list(self._sizes.values()), -1), strict=True))
-        lead = numbers.shape[:-1]
-        return {name: piece.view(*lead, *self.spec.observation[name].shape) for name, piece in pieces.items()}
+        shapes = {name: part.shape for name, part in self.spec.observation.items()}
+        return unflatten_observation(self.scale.inverse(self.decoder(latent[STATE])), shapes)
 
     def scaled(self, observation: Observation, leading: int = 1) -> Tensor:
         """Observation parts as one vector [..., D] at unit scale."""

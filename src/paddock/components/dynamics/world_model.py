@@ -13,7 +13,11 @@ from paddock.components.dynamics.rssm import RSSM, Latent, RSSMConfig
 from paddock.components.networks.dense import DenseConfig
 from paddock.components.networks.heads import ContinueHead, NumberHead, NumberHeadConfig
 from paddock.components.representation_learners.decoders import ObservationDecoder
-from paddock.components.representation_learners.encoders import ObservationEncoder, ObservationNetConfig
+from paddock.components.representation_learners.encoders import (
+    ObservationEncoder,
+    ObservationEncoderConfig,
+    ObservationNetConfig,
+)
 from paddock.config.schema import TargetSchema
 from paddock.core.specs import Spec
 
@@ -24,7 +28,7 @@ class WorldModelConfig(TargetSchema):
     """The parts of a world model."""
 
     rssm: RSSMConfig
-    encoder: ObservationNetConfig
+    encoder: ObservationEncoderConfig
     decoder: ObservationNetConfig
     reward: NumberHeadConfig
     goes_on: DenseConfig
@@ -55,6 +59,10 @@ class WorldModel(nn.Module):
             return (action.unsqueeze(-1) == choices).float()
         flat = action.float().flatten(action.dim() - len(self.spec.action.shape))
         return flat.clamp(-1, 1)  # As the environment clips them.
+
+    def learn_scale(self, observation: Observation) -> None:
+        """Take parts [B, T, ...] into what numbers are standardized by, if they are."""
+        self.encoder.learn_scale({name: part.flatten(0, 1) for name, part in observation.items()})
 
     def observe(self, latent: Latent, action: Tensor, observation: Observation, is_first: Tensor) -> Latent:
         """The latent after seeing parts [B, ...], to which the action [B, A] led; `is_first` [B] forgets what was."""

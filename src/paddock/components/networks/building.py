@@ -22,7 +22,7 @@ def build_network(config: TargetSchema, spec: Spec, *, may_be_recurrent: bool = 
         )
     if getattr(kind, "reads_parts", False):
         return instantiate(config, spec)
-    return instantiate(config, sum(max(part.size, 1) for part in spec.observation.values()))
+    return instantiate(config, sum(part.size for part in spec.observation.values()))
 
 
 def encode(network: nn.Module, observation: dict[str, Tensor]) -> Tensor:

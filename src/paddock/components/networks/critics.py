@@ -32,7 +32,7 @@ class Critics(nn.Module):
         super().__init__()
         self.config = config
         self.encoder = None if config.encoder is None else build_network(config.encoder, spec)
-        features = sum(max(part.size, 1) for part in spec.observation.values())
+        features = sum(part.size for part in spec.observation.values())
         if self.encoder is not None:
             features = self.encoder.outputs
         self.network = StackedMLP(config, config.copies, features + spec.action.size, 1, head_gain=config.head_gain)

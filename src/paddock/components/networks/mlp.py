@@ -54,3 +54,10 @@ def flatten_observation(observation: dict[str, Tensor], leading: int = 1) -> Ten
     ordered = [observation[name] for name in sorted(observation)]  # a dict's own order is its maker's whim
     parts = [part.flatten(leading) if part.dim() > leading else part.unsqueeze(-1) for part in ordered]
     return parts[0].float() if len(parts) == 1 else torch.cat([part.float() for part in parts], -1)
+
+
+def unflatten_observation(vector: Tensor, shapes: dict[str, tuple[int, ...]]) -> dict[str, Tensor]:
+    """The parts [..., *shape] that make up a vector [..., size]."""
+    names = sorted(shapes)
+    pieces = dict(zip(names, vector.split([math.prod(shapes[name]) for name in names], -1), strict=True))
+    return {name: pieces[name].reshape(*vector.shape[:-1], *shape) for name, shape in shapes.items()}

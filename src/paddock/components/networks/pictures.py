@@ -33,7 +33,7 @@ class PictureEncoder(nn.Module):
                 self.convolutions[name](self._prepared(name, torch.zeros(1, *part.shape))).shape[1]
                 for name, part in pictures.items()
             ]
-        numbers = sum(max(spec.observation[name].size, 1) for name in self._numbers)
+        numbers = sum(spec.observation[name].size for name in self._numbers)
         self.joined = MLP(config, sum(sizes) + numbers)
 
     def forward(self, observation: dict[str, Tensor]) -> Tensor:

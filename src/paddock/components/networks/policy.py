@@ -45,7 +45,7 @@ class StochasticPolicy(nn.Module):
         if config.guesses is not None:
             if self.is_recurrent:
                 raise InputError("a policy with a memory cannot guess parts of the observation; leave `guesses` out.")
-            hidden = sum(max(part.size, 1) for part in spec.only(config.guesses).observation.values())
+            hidden = sum(part.size for part in spec.only(config.guesses).observation.values())
             self.guess_head = linear(self.network.outputs, hidden, gain=1.0)
         if not self.is_discrete:
             # Adam moves every number at one pace; the gain lets the spread of actions go faster than the weights.

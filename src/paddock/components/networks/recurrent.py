@@ -38,7 +38,7 @@ class Recurrent(nn.Module):
         self.config = config
         self.outputs = config.hidden[-1]
         self.encoder = None if config.encoder is None else build_network(config.encoder, spec)
-        inputs = sum(max(part.size, 1) for part in spec.observation.values())
+        inputs = sum(part.size for part in spec.observation.values())
         if self.encoder is not None:
             inputs = self.encoder.outputs
         self.memory = nn.LSTM(inputs, config.size) if config.cell == "lstm" else nn.GRU(inputs, config.size)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from paddock.components.networks.dense import dense, scaled_linear
-from paddock.components.networks.scaling import symexp
+from paddock.components.networks.mlp import unflatten_observation
 from paddock.components.representation_learners.encoders import (
     ObservationEncoder,
     ObservationNetConfig,
@@ -33,7 +33,7 @@ class ObservationDecoder(nn.Module):
         self.seen = [encoder]  # In a list, so that it is not registered as a part of the decoder.
         last = config.units if config.layers else inputs
         if self.numbers:
-            count = sum(max(spec.observation[name].size, 1) for name in self.numbers)
+            count = sum(spec.observation[name].size for name in self.numbers)
             self.perceptron = nn.Sequential(dense(inputs, config), scaled_linear(last, count))
         self.pictures = nn.ModuleDict({name: self._painter(layout, inputs) for name, layout in self.layouts.items()})
 
@@ -57,11 +57,8 @@ class ObservationDecoder(nn.Module):
         """Predictions as observation parts [N, ...], in the observation's own units."""
         parts = {name: layout.from_network(predictions[name]) for name, layout in self.layouts.items()}
         if self.numbers:
-            vector = symexp(predictions[VECTOR]) if self.config.symlog else predictions[VECTOR]
             shapes = {name: self.spec.observation[name].shape for name in self.numbers}
-            pieces = vector.split([max(math.prod(shape), 1) for shape in shapes.values()], -1)
-            for (name, shape), piece in zip(shapes.items(), pieces, strict=True):
-                parts[name] = piece.unflatten(-1, shape) if shape else piece.squeeze(-1)
+            parts |= unflatten_observation(self.seen[0].from_vector(predictions[VECTOR]), shapes)
         return {name: parts[name] for name in self.spec.observation}
 
     def _painter(self, layout: PictureLayout, inputs: int) -> nn.Module:

@@ -13,25 +13,34 @@ from paddock.components.networks.activations import ACTIVATIONS, Activation
 from paddock.components.networks.dense import EPSILON, DenseConfig, Norm, dense
 from paddock.components.networks.mlp import flatten_observation
 from paddock.components.networks.pictures import split_parts
-from paddock.components.networks.scaling import symlog
+from paddock.components.networks.scaling import symexp, symlog
+from paddock.components.normalizers import RunningMoments
 from paddock.core.errors import InputError
 from paddock.core.specs import ArraySpec, Spec
 
 SMALLEST = 4  # pixels on a side at which convolutions stop
+LEAST_DEVIATION = 1e-2  # what hardly ever changed is not blown up
 
 
 class ObservationNetConfig(DenseConfig):
     """Options that encoder and decoder share: a perceptron for numbers, and convolutions whose channels are `depth`
-    and double with every halving of the picture. `symlog` reads and predicts numbers in symlog."""
+    and double with every halving of the picture."""
 
     depth: int = Field(ge=1)
+
+
+class ObservationEncoderConfig(ObservationNetConfig):
+    """How numbers are read, and predicted as well: `standardize` brings each to zero mean and unit deviation over what
+    was seen so far, `symlog` then takes the symlog of it."""
+
     symlog: bool = True
+    standardize: bool = False
 
 
 class ObservationEncoder(nn.Module):
     """Observation parts [N, ...] to an embedding [N, outputs]."""
 
-    def __init__(self, config: ObservationNetConfig, spec: Spec) -> None:
+    def __init__(self, config: ObservationEncoderConfig, spec: Spec) -> None:
         super().__init__()
         self.config = config
         pictures, self.numbers = split_parts(spec)
@@ -39,8 +48,9 @@ class ObservationEncoder(nn.Module):
         self.pictures = nn.ModuleDict({name: self._reader(layout) for name, layout in self.layouts.items()})
         sizes = [math.prod(layout.shapes(config.depth)[-1]) for layout in self.layouts.values()]
         if self.numbers:
-            count = sum(max(spec.observation[name].size, 1) for name in self.numbers)
+            count = sum(spec.observation[name].size for name in self.numbers)
             self.perceptron = dense(count, config)
+            self.moments = RunningMoments((count,), LEAST_DEVIATION) if config.standardize else None
             sizes.append(config.units if config.layers else count)
         self.outputs = sum(sizes)
 
@@ -55,8 +65,22 @@ class ObservationEncoder(nn.Module):
 
     def vector(self, observation: dict[str, Tensor]) -> Tensor:
         """[N, numbers]: everything that is not a picture, as the networks see it."""
-        flat = flatten_observation({name: observation[name] for name in self.numbers})
-        return symlog(flat) if self.config.symlog else flat
+        flat = self._flat(observation)
+        scaled = flat if self.moments is None else self.moments(flat)
+        return symlog(scaled) if self.config.symlog else scaled
+
+    def from_vector(self, vector: Tensor) -> Tensor:
+        """The reverse of `vector`: numbers [N, numbers] in the observation's own units."""
+        scaled = symexp(vector) if self.config.symlog else vector
+        return scaled if self.moments is None else self.moments.inverse(scaled)
+
+    def learn_scale(self, observation: dict[str, Tensor]) -> None:
+        """Take what is seen [N, ...] into the moments by which numbers are standardized."""
+        if self.numbers and self.moments is not None:
+            self.moments.update(self._flat(observation))
+
+    def _flat(self, observation: dict[str, Tensor]) -> Tensor:
+        return flatten_observation({name: observation[name] for name in self.numbers})
 
     def _reader(self, layout: PictureLayout) -> nn.Module:
         layers: list[nn.Module] = []
