@@ -4,6 +4,7 @@ import pytest
 import tiny_tasks  # noqa: F401 - registers the tasks
 import torch
 
+from paddock.buffers.recordings import RecordingBuffer, RecordingConfig
 from paddock.components.dynamics.latent_dynamics import LatentModel, LatentModelConfig
 from paddock.core.errors import InputError, PaddockError
 from paddock.core.specs import ArraySpec, Spec
@@ -42,7 +43,7 @@ def model(goes_on=None):
     config = LatentModelConfig.model_validate({"_target_": target, "latent": 4, "goes_on": goes_on})
     torch.manual_seed(1)
     made = LatentModel(config, spec)
-    made.learn_scale({"a": torch.randn(50, 2) * 3 + 1, "b": torch.randn(50)})
+    made.learn_scale({"a": torch.randn(5, 10, 2) * 3 + 1, "b": torch.randn(5, 10)})
     return made
 
 
@@ -114,6 +115,22 @@ def test_later_rewards_count_less_and_none_after_the_end():
     weight = torch.tensor([[0.9], [0.0], [0.9]])
     assert discounted_sum(reward, weight).item() == pytest.approx(1 + 0.9 * 2)
     assert masked_mean(torch.ones(2, 2), torch.zeros(2, 2)) == 0
+
+
+def test_a_model_that_learns_from_a_recording_alone_finds_its_scale_there(prepared, tmp_path):
+    recorder = prepared(None, *TINY, run="recorder").context
+    folder = tmp_path / "recording"
+    recording = RecordingBuffer(RecordingConfig(_target_="x", folder=str(folder)), recorder.spec, 4)
+    recorder.collector.collect(recorder.controllers["random"], recording, 200)
+    recording.flush()
+    source = f"buffers.dataset.sources=[{folder}]"
+    run = prepared(None, *TINY, "preset=model_from_recording", source, "training.phases.0.duration_updates=3")
+    model = run.context.components["world_model"]
+    assert not model.knows_scale
+    run.run()
+    batch, length = run.context.buffers["dataset"].sample()["reward"].shape
+    assert model.knows_scale
+    assert model.scale.count == batch * length  # From then on it stays: what was learned holds for one scale.
 
 
 def test_each_update_moves_its_own_part_and_the_policy_learns_through_the_model(prepared):

@@ -75,7 +75,7 @@ class LatentActor(Workflow):
             actor.exploration.fill_(exploration)
         result = super().collect_step(step, phase=phase)
         newest = self.context.collector.observation
-        self.model.learn_scale({name: torch.from_numpy(part) for name, part in newest.items()})
+        self.model.learn_scale({name: torch.from_numpy(part).unsqueeze(1) for name, part in newest.items()})
         result.metrics["collect/exploration"] = exploration
         return result
 
@@ -92,8 +92,13 @@ class LatentActor(Workflow):
 
     def update_world_model(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
         """One gradient step on what was seen, followed over whole windows; a frozen model is only looked at."""
+        rows = self._rows(batch)
+        if not self.model.knows_scale and not is_frozen(
+            self.model
+        ):  # Nobody collects: it is a recording's first batch.
+            self.model.learn_scale(rows["observation"])
         with torch.set_grad_enabled(not is_frozen(self.model)):
-            losses, metrics = model_losses(self.model, self._rows(batch))
+            losses, metrics = model_losses(self.model, rows)
             loss = weighted_sum(losses, self.scales)
         metrics |= {f"train/{name}_loss": value.detach() for name, value in losses.items()}
         if not is_frozen(self.model):

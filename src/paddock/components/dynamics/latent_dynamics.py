@@ -117,8 +117,13 @@ class LatentModel(nn.Module):
         return self.scale(flatten_observation(observation, leading)).clamp(-LIMIT, LIMIT)
 
     def learn_scale(self, observation: Observation) -> None:
-        """Take observations [B, ...] into the running moments."""
-        self.scale.update(flatten_observation(observation))
+        """Take parts [B, T, ...] into what numbers are standardized by."""
+        self.scale.update(flatten_observation(observation, leading=2))
+
+    @property
+    def knows_scale(self) -> bool:
+        """Whether anything was seen yet."""
+        return bool(self.scale.count > 0)
 
 
 def perceptron(sizes: list[int], activation: Activation) -> nn.Sequential:
