@@ -95,7 +95,7 @@ class LatentActor(Workflow):
         rows = self._rows(batch)
         if not self.model.knows_scale and not is_frozen(
             self.model
-        ):  # Nobody collects: it is a recording's first batch.
+        ):  # Nobody collects: a recording tells.
             self.model.learn_scale(rows["observation"])
         with torch.set_grad_enabled(not is_frozen(self.model)):
             losses, metrics = model_losses(self.model, rows)
