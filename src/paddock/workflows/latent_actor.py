@@ -93,9 +93,7 @@ class LatentActor(Workflow):
     def update_world_model(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
         """One gradient step on what was seen, followed over whole windows; a frozen model is only looked at."""
         rows = self._rows(batch)
-        if not self.model.knows_scale and not is_frozen(
-            self.model
-        ):  # Nobody collects: a recording tells.
+        if not self.model.knows_scale and not is_frozen(self.model):  # Nobody collects: a recording tells.
             self.model.learn_scale(rows["observation"])
         with torch.set_grad_enabled(not is_frozen(self.model)):
             losses, metrics = model_losses(self.model, rows)
