@@ -26,6 +26,7 @@ OBSERVATIONS = {
     "lidar": {},
     "lidar dict": {"flat": False},
     "lidar_progress": {},
+    "lidar log": {"sensing": {"ray_scale": "log", "ray_history": 2}},
     "course": {},
     "course dict": {"flat": False},
     "camera": {},
@@ -554,6 +555,20 @@ def test_noise_is_seeded_and_domain_randomisation_changes_cars():
     first, last = env.observations.layout()["rays"]
     assert (noisy[:, first:last] != exact[:, first:last]).any()
     np.testing.assert_array_equal(noisy, env.reset(seed=1)[0])
+
+
+@pytest.mark.parametrize("car, size", [("gt", 1.0), ("f1tenth", 0.1)])
+def test_logarithmic_rays_tell_the_same_metres(car, size):
+    reach = 150.0 * size
+    linear, log = (
+        RacingVectorEnv(
+            4, track="oval", car=car, flat=False, sensing={"ray_range": reach, "ray_scale": scale, "ray_history": 1}
+        )
+        for scale in ("linear", "log")
+    )
+    plain, seen = (env.reset(seed=3)[0]["rays"].astype(np.float64) for env in (linear, log))
+    assert plain.shape == seen.shape == (4, 19)
+    np.testing.assert_allclose(seen, np.log1p(plain * reach / size) / np.log1p(reach / size), rtol=1e-5)
 
 
 # --- pictures ---------------------------------------------------------------------------------------------------------

@@ -41,6 +41,8 @@ class Sensing(Schema):
 
     rays: int | None = Field(default=None, ge=1, le=1080)
     ray_range: float | None = Field(default=None, gt=0.0)
+    ray_scale: Literal["linear", "log"] = "linear"
+    ray_history: int | None = Field(default=None, ge=1, le=16)
     course_points: int = Field(default=10, ge=1, le=200)
     course_horizon: float = Field(default=3.0, gt=0.0)
     camera_size: int = Field(default=64, ge=8, le=1024)

@@ -32,6 +32,7 @@ HISTORY = 4
 RAYS = 19
 CLASSIC_RAYS = 5
 RAY_RANGE = 100.0  # m at full size
+NEAR = 1.0  # m at full size: where a logarithmic ray turns from even steps to even shares
 ROAD_WIDTH = 20.0  # m at full size, the widest half road that course points tell apart
 FULL_RPM = 12_000.0
 TOP_GEAR = 8.0
@@ -135,9 +136,13 @@ class ObservationSet:
 
         rays = course = camera = None
         if kind == "sensors5":
-            rays = RaySettings(count=sensing.rays or CLASSIC_RAYS, range=reach, imperfection=flaw(reach))
+            history = sensing.ray_history or 1
+            rays = RaySettings(
+                count=sensing.rays or CLASSIC_RAYS, range=reach, history=history, imperfection=flaw(reach)
+            )
         elif kind in ("lidar", "lidar_progress") or (kind == "full" and not config.images):
-            rays = RaySettings(count=sensing.rays or RAYS, range=reach, history=HISTORY, imperfection=flaw(reach))
+            history = sensing.ray_history or HISTORY
+            rays = RaySettings(count=sensing.rays or RAYS, range=reach, history=history, imperfection=flaw(reach))
         if kind == "course" or config.privileged:
             course = CourseSettings(
                 count=sensing.course_points,
@@ -220,11 +225,15 @@ class ObservationSet:
 
     def _ray_part(self) -> Part:
         assert self.rays is not None
-        scale = np.float32(1.0 / self.rays.range)
+        is_log = self.config.sensing.ray_scale == "log"
+        unit = NEAR * self.config.track_scale if is_log else self.rays.range
+        scale, full = np.float32(1.0 / unit), np.float32(np.log1p(self.rays.range / unit))
 
         def fill(world: Any, rows: Rows, out: Values) -> None:
             readings = world.rays[rows]
             np.multiply(readings.reshape(len(readings), -1), scale, out=out)
+            if is_log:
+                np.divide(np.log1p(out, out=out), full, out=out)
 
         count, history = self.rays.ray_count, self.rays.history
         return Part("rays", (history, count) if history > 1 else (count,), 0.0, fill)
