@@ -557,7 +557,7 @@ def test_noise_is_seeded_and_domain_randomisation_changes_cars():
     np.testing.assert_array_equal(noisy, env.reset(seed=1)[0])
 
 
-@pytest.mark.parametrize("car, size", [("gt", 1.0), ("f1tenth", 0.1)])
+@pytest.mark.parametrize(("car", "size"), [("gt", 1.0), ("f1tenth", 0.1)])
 def test_logarithmic_rays_tell_the_same_metres(car, size):
     reach = 150.0 * size
     linear, log = (
