@@ -30,18 +30,29 @@ from paddock.orchestration.launch import Request, resolve
 from paddock.workflows.dreamer_losses import arrivals
 
 OBSERVATION, ACTION, B, T = 24, 6, 16, 64  # the walker of dm-control
+# What every contestant does: a dream from every state, values learned along the replay too, numbers in symlog.
+UNTUNED = [
+    f"buffers.replay.batch_size={B}",
+    f"buffers.replay.length={T + 1}",
+    "workflow.dreams=null",
+    "workflow.replay_value_scale=0.3",
+    "components.world_model.encoder.standardize=false",
+    "components.world_model.encoder.symlog=true",
+]
 
 
 def make_dreamer(folder: Path) -> tuple[Any, dict[str, Any]]:
-    """Paddock's workflow as the experiment builds it, and a batch from its own replay."""
-    quiet = ["logging.terminal=false", "logging.tensorboard=false", f"runs_dir={folder}"]
-    config, _ = resolve(Request("dreamer_dmc_walker", name="throughput", overrides=quiet))
+    """Paddock's workflow as it is without any tuning to dm-control, and a batch from its own replay."""
+    overrides = ["logging.terminal=false", "logging.tensorboard=false", f"runs_dir={folder}", *UNTUNED]
+    config, _ = resolve(Request("dreamer_dmc_walker", name="throughput", overrides=overrides))
     run = RunFolder.create(folder, "throughput", config.model_dump(mode="json", by_alias=True))
     workflow = build(config, run, Console(quiet=True)).workflow
     phase = config.training.phases[0]
     workflow.context.controllers.select("random")
     workflow.collect_step(1_200, phase=phase)
-    return workflow, workflow.context.buffers["replay"].sample()
+    batch = workflow.context.buffers["replay"].sample()
+    assert batch["reward"].shape == (B, T + 1), f"the batch has {tuple(batch['reward'].shape)} rewards"
+    return workflow, batch
 
 
 def timed(work: Callable[[], Any], times: int) -> float:

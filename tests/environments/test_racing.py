@@ -27,6 +27,7 @@ OBSERVATIONS = {
     "lidar dict": {"flat": False},
     "lidar_progress": {},
     "lidar log": {"sensing": {"ray_scale": "log", "ray_history": 2}},
+    "lidar motion": {"sensing": {"motion": True}},
     "course": {},
     "course dict": {"flat": False},
     "camera": {},
@@ -569,6 +570,17 @@ def test_logarithmic_rays_tell_the_same_metres(car, size):
     plain, seen = (env.reset(seed=3)[0]["rays"].astype(np.float64) for env in (linear, log))
     assert plain.shape == seen.shape == (4, 19)
     np.testing.assert_allclose(seen, np.log1p(plain * reach / size) / np.log1p(reach / size), rtol=1e-5)
+
+
+def test_motion_beside_rays_is_what_the_course_tells_of_it():
+    options = {"track": "oval", "flat": False, "start": {"speed": [0.2, 0.5]}}
+    by_rays = RacingVectorEnv(4, observation="lidar_progress", sensing={"motion": True}, **options)
+    by_course = RacingVectorEnv(4, observation="course", **options)
+    moved = [(env.reset(seed=3), drive(env, 10, seed=1)[1][-1])[1] for env in (by_rays, by_course)]
+    for part in ("yaw_rate", "slip", "steer", "forward_acceleration", "sideways_acceleration"):
+        assert np.abs(moved[0][part]).max() > 1e-3
+        np.testing.assert_array_equal(moved[0][part], moved[1][part])
+    assert "yaw_rate" not in RacingVectorEnv(1, observation="lidar", **options).observations.layout()
 
 
 # --- pictures ---------------------------------------------------------------------------------------------------------

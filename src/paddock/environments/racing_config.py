@@ -43,6 +43,7 @@ class Sensing(Schema):
     ray_range: float | None = Field(default=None, gt=0.0)
     ray_scale: Literal["linear", "log"] = "linear"
     ray_history: int | None = Field(default=None, ge=1, le=16)
+    motion: bool = False
     course_points: int = Field(default=10, ge=1, le=200)
     course_horizon: float = Field(default=3.0, gt=0.0)
     camera_size: int = Field(default=64, ge=8, le=1024)

@@ -190,10 +190,11 @@ class ObservationSet:
         if kind == "sensors5":
             return [self._ray_part(), speed]
         actions = Part("last_actions", (2, self.action_size), -1.0, self._fill_actions)
+        motion = self._motion_parts() if self.config.sensing.motion else []
         if kind == "lidar":
-            return [speed, self._ray_part(), actions]
+            return [speed, *motion, self._ray_part(), actions]
         if kind == "lidar_progress":
-            return [speed, Part("progress", (1,), 0.0, _fill_progress), self._ray_part(), actions]
+            return [speed, *motion, Part("progress", (1,), 0.0, _fill_progress), self._ray_part(), actions]
         if kind == "course":
             return [speed, *self._motion_parts(), self._course_part(), actions]
         gear = Part("gear", (1,), 0.0, self._instrument("gear", low=0.0))
