@@ -15,7 +15,7 @@ def make(**changes):
     return part, LaProp(LaPropConfig(_target_="x", components=["part"], **settings), {"part": part})
 
 
-def naive_steps(parameters, gradients, rate, clip, warm_up):
+def naive_steps(parameters, gradients, rate, clip, warm_up, half_life):
     """Clip by norm ratio, root mean square, momentum, one parameter after the other, with plain formulas."""
     values = [value.clone() for value in parameters]
     seconds, firsts = ([torch.zeros_like(value) for value in values] for _ in range(2))
@@ -27,18 +27,20 @@ def naive_steps(parameters, gradients, rate, clip, warm_up):
             seconds[index] = 0.999 * seconds[index] + 0.001 * gradient**2
             scaled = gradient / (seconds[index] / (1 - 0.999**step)).sqrt()
             firsts[index] = 0.9 * firsts[index] + 0.1 * scaled
-            values[index] -= rate * min(1, step / max(warm_up, 1)) * firsts[index] / (1 - 0.9**step)
+            now = rate * min(1, step / max(warm_up, 1)) * (0.5 ** (step / half_life) if half_life else 1)
+            values[index] -= now * firsts[index] / (1 - 0.9**step)
     return values
 
 
-@pytest.mark.parametrize(("clip", "warm_up"), [(None, 0), (0.3, 0), (0.3, 4)])
-def test_steps_equal_the_plain_formulas(clip, warm_up):
-    part, optimizer = make(adaptive_clip=clip, warm_up=warm_up)
+@pytest.mark.parametrize(("clip", "warm_up", "half_life"), [(None, 0, None), (0.3, 0, None), (0.3, 4, None), (0.3, 2, 3)])
+def test_steps_equal_the_plain_formulas(clip, warm_up, half_life):
+    part, optimizer = make(adaptive_clip=clip, warm_up=warm_up, half_life=half_life)
     before = [parameter.detach().clone() for parameter in part.parameters()]
     gradients = [[torch.randn_like(parameter) * 3 for parameter in before] for _ in range(6)]
     for found in gradients:
         optimizer.apply(torch.zeros(()), found)
-    for value, expected in zip(part.parameters(), naive_steps(before, gradients, 0.05, clip, warm_up), strict=True):
+    wanted = naive_steps(before, gradients, 0.05, clip, warm_up, half_life)
+    for value, expected in zip(part.parameters(), wanted, strict=True):
         assert torch.allclose(value, expected, rtol=1e-6)
 
 

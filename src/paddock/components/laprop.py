@@ -1,5 +1,5 @@
 """The optimizer of DreamerV3 (2024): gradients clipped by the size of what they move, scaled by their root mean square,
-then given momentum (LaProp, arXiv:2002.04839), at a learning rate that warms up."""
+then given momentum (LaProp, arXiv:2002.04839), at a learning rate that warms up, and may fade."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ MOMENTUM, MEMORY = 0.9, 0.999
 
 class LaPropConfig(AdamConfig):
     """Options of LaProp. `adaptive_clip` bounds each parameter's gradient by so much of the parameter's own norm
-    (arXiv:2102.06171); `warm_up` is the number of steps until the learning rate is full."""
+    (arXiv:2102.06171); `warm_up` is the number of steps until the learning rate is full, `half_life` that after which
+    half of it is left."""
 
     adaptive_clip: float | None = Field(default=0.3, gt=0)
     warm_up: int = Field(default=0, ge=0)
+    half_life: int | None = Field(default=None, ge=1)
 
 
 class LaProp(Adam):
@@ -43,6 +45,8 @@ class LaProp(Adam):
             root = (flat.second / (1 - MEMORY**count)).sqrt_().add_(self.config.epsilon)
             flat.first.lerp_(flat.gradient / root, 1 - MOMENTUM)
             rate = self.learning_rate * min(1.0, count / max(self.config.warm_up, 1))
+            if self.config.half_life is not None:
+                rate *= 0.5 ** (count / self.config.half_life)
             if self.config.weight_decay:
                 flat.values.mul_(1 - rate * self.config.weight_decay)
             flat.values.sub_(flat.first, alpha=rate / (1 - MOMENTUM**count))
