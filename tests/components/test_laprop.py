@@ -32,7 +32,7 @@ def naive_steps(parameters, gradients, rate, clip, warm_up, half_life):
     return values
 
 
-@pytest.mark.parametrize(("clip", "warm_up", "half_life"), [(None, 0, None), (0.3, 0, None), (0.3, 4, None), (0.3, 2, 3)])
+@pytest.mark.parametrize(("clip", "warm_up", "half_life"), [(None, 0, None), (0.3, 0, 4), (0.3, 4, None), (0.3, 2, 3)])
 def test_steps_equal_the_plain_formulas(clip, warm_up, half_life):
     part, optimizer = make(adaptive_clip=clip, warm_up=warm_up, half_life=half_life)
     before = [parameter.detach().clone() for parameter in part.parameters()]
