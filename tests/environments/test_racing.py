@@ -583,6 +583,16 @@ def test_motion_beside_rays_is_what_the_course_tells_of_it():
     assert "yaw_rate" not in RacingVectorEnv(1, observation="lidar", **options).observations.layout()
 
 
+def test_the_place_on_the_lap_is_a_point_on_a_circle_that_does_not_leap_at_the_line():
+    env = RacingVectorEnv(64, track="oval", observation="lidar_progress", flat=False)
+    place = env.reset(seed=3)[0]["progress"]
+    share = env.world.s / env.world.track_length
+    assert place.shape == (64, 2)
+    assert np.ptp(share) > 0.8
+    np.testing.assert_allclose(np.arctan2(place[:, 1], place[:, 0]) / (2 * np.pi) % 1.0, share, atol=1e-5)
+    np.testing.assert_allclose(np.hypot(*place.T), 1.0, rtol=1e-6)
+
+
 # --- pictures ---------------------------------------------------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@ SMALL = [
     "buffers.replay.segment_steps=64",
     "buffers.replay.batch_size=4",
     "buffers.replay.length=6",
+    "controllers.available.policy.impulses.chance=0.1",
     "checkpoint.every_steps=120",
     "checkpoint.every_seconds=null",
     "logging.every_steps=40",

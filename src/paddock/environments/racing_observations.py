@@ -194,7 +194,7 @@ class ObservationSet:
         if kind == "lidar":
             return [speed, *motion, self._ray_part(), actions]
         if kind == "lidar_progress":
-            return [speed, *motion, Part("progress", (1,), 0.0, _fill_progress), self._ray_part(), actions]
+            return [speed, *motion, Part("progress", (2,), -1.0, _fill_progress), self._ray_part(), actions]
         if kind == "course":
             return [speed, *self._motion_parts(), self._course_part(), actions]
         gear = Part("gear", (1,), 0.0, self._instrument("gear", low=0.0))
@@ -276,5 +276,6 @@ class ObservationSet:
 
 
 def _fill_progress(world: Any, rows: Rows, out: Values) -> None:
-    np.divide(world.s[rows], world.track_length[rows], out=out[:, 0], casting="same_kind")
-    np.clip(out, 0.0, 1.0, out=out)
+    """The place on the lap as a point on a circle: a share of the lap would leap from 1 to 0 at the line."""
+    angle = (2 * np.pi) * world.s[rows] / world.track_length[rows]
+    out[:, 0], out[:, 1] = np.cos(angle), np.sin(angle)

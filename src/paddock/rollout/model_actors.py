@@ -6,7 +6,7 @@ Shapes: N environments, F features, A numbers in an action's vector.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from pydantic import Field
@@ -15,19 +15,31 @@ from torch import Tensor, nn
 from paddock.components.controllers.actions import from_vector, to_vector, vector_size
 from paddock.components.controllers.imagination import score_by
 from paddock.components.dynamics.rssm import Latent
-from paddock.config.schema import Part, TargetSchema, instantiate
-from paddock.core.specs import Spec
+from paddock.config.schema import Part, Schema, TargetSchema, instantiate
+from paddock.core.errors import InputError
+from paddock.core.specs import ArraySpec, Spec
 from paddock.rollout.actor import ActorModule, ActorState, Observation, pick
 
-LAST_ACTION, PLAN = "last_action", "plan"
+Chance = Annotated[float, Field(ge=0, lt=1)]
+LAST_ACTION, PLAN, IMPULSE = "last_action", "plan", "impulse"
+
+
+class ImpulseConfig(Schema):
+    """Now and then something else is done for a while, for `steps` steps on average, so that the model gets to know
+    what would come of it: with the `chance` of a step (or one for each number of an action) a number is drawn from
+    its whole range and held, or a choice is drawn and held."""
+
+    chance: Chance | list[Chance] = 0.0
+    steps: float = Field(default=5.0, ge=1)
 
 
 class ModelActorConfig(TargetSchema):
     """The component that is the world model, and how much is tried out while collecting: the deviation of what is
-    added to numbers, or the chance of a random choice."""
+    added to numbers, or the chance of a random choice; and what is held for longer."""
 
     world_model: str
     exploration: float = Field(default=0.0, ge=0)
+    impulses: ImpulseConfig = ImpulseConfig()
 
 
 class ModelActor(ActorModule):
@@ -39,6 +51,7 @@ class ModelActor(ActorModule):
     def __init__(self, config: ModelActorConfig, parts: Mapping[str, nn.Module], spec: Spec) -> None:
         super().__init__(config, parts, spec)
         self.register_buffer("exploration", torch.tensor(config.exploration))
+        self.impulses = Impulses(config.impulses, spec.action)
 
     @property
     def world_model(self) -> Any:
@@ -46,18 +59,24 @@ class ModelActor(ActorModule):
 
     def initial_state(self, n: int) -> ActorState:
         latent = {name: part.detach() for name, part in self.world_model.initial(n).items()}
-        return {**latent, LAST_ACTION: torch.zeros(n, vector_size(self.spec.action), device=self.device)}
+        begun = {LAST_ACTION: torch.zeros(n, vector_size(self.spec.action), device=self.device)}
+        if self.impulses.are_any:
+            begun[IMPULSE] = torch.full_like(begun[LAST_ACTION], torch.nan)
+        return {**latent, **begun}
 
     def act(self, observation: Observation, state: ActorState, *, deterministic: bool) -> tuple[Tensor, ActorState]:
         n = next(iter(observation.values())).shape[0]
         before = dict(state or self.initial_state(n) or {})
         # A fresh latent state and no action is how an episode begins; nobody has to be told.
         is_first = torch.zeros(n, dtype=torch.bool, device=self.device)
-        latent = {name: part for name, part in before.items() if name not in (LAST_ACTION, PLAN)}
+        latent = {name: part for name, part in before.items() if name not in (LAST_ACTION, PLAN, IMPULSE)}
         latent = self.world_model.observe(latent, before[LAST_ACTION], observation, is_first)
         vector, memory = self.choose(latent, before, deterministic=deterministic)
         if not deterministic:
             vector = self._varied(vector)
+        if IMPULSE in before:
+            memory[IMPULSE] = before[IMPULSE] if deterministic else self.impulses.following(before[IMPULSE])
+            vector = torch.where(memory[IMPULSE].isnan(), vector, memory[IMPULSE])
         return from_vector(vector, self.spec.action), {**latent, LAST_ACTION: vector, **memory}
 
     def choose(
@@ -73,6 +92,34 @@ class ModelActor(ActorModule):
         is_random = torch.rand(len(vector), device=vector.device) < self.exploration
         choice = torch.randint(action.choices, (len(vector),), device=vector.device)
         return torch.where(is_random.unsqueeze(-1), to_vector(choice, action), vector)
+
+
+class Impulses:
+    """Numbers of actions that are held for a while whatever the policy would do, [N, A]; NaN where none is."""
+
+    def __init__(self, config: ImpulseConfig, action: ArraySpec) -> None:
+        count = 1 if action.choices is not None else action.size
+        chances = config.chance if isinstance(config.chance, list) else [config.chance] * count
+        if len(chances) != count:
+            raise InputError(
+                f"impulses.chance has {len(chances)} values, and an action has {count}; give one for each, or one for "
+                "all of them."
+            )
+        self._chance, self._ending = torch.tensor(chances), 1.0 / config.steps
+        self._action = action
+        self.are_any = any(chances)
+
+    def following(self, held: Tensor) -> Tensor:
+        """What is held a step later: some let go, some begin."""
+        is_free = held.isnan()
+        luck = torch.rand(len(held), len(self._chance), device=held.device)
+        kept = held.masked_fill(luck < self._ending, torch.nan)
+        return torch.where(is_free & (luck < self._chance.to(held.device)), self._drawn(held), kept)
+
+    def _drawn(self, held: Tensor) -> Tensor:
+        if self._action.choices is None:
+            return 2.0 * torch.rand_like(held) - 1.0
+        return to_vector(torch.randint(self._action.choices, held.shape[:1], device=held.device), self._action)
 
 
 class PolicyOverModelConfig(ModelActorConfig):
