@@ -125,6 +125,8 @@ def main() -> None:
                 road.go_back(kept)
                 rows[throttle].append(np.stack([*came, *expected])[:, counts])
         road.step(None)
+    if not rows[None]:
+        parser.exit(1, "no car was there at that speed: widen --from and --to, or lower --least-speed.\n")
     print(f"{'throttle held':>14} {'states':>7} {'on the road':>12} {'dreamed':>8} {'return':>8} {'dreamed':>8} corr.")
     for throttle, found_rows in rows.items():
         reward, kept_road, hoped, goes_on = np.concatenate(found_rows, 1)
