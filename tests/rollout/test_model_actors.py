@@ -89,3 +89,5 @@ def test_who_collects_follows_impulses_and_who_is_judged_does_not():
     assert not judged.any()
     with pytest.raises(InputError, match=r"impulses.chance has 3 values, and an action has 2"):
         actor(impulses={"chance": [0.1, 0.1, 0.1]})
+    with pytest.raises(ValueError, match=r"a chance is 0 or more and below 1"):
+        actor(impulses={"chance": [0.1, 1.0]})

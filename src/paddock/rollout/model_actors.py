@@ -6,10 +6,11 @@ Shapes: N environments, F features, A numbers in an action's vector.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
+import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, field_validator
 from torch import Tensor, nn
 
 from paddock.components.controllers.actions import from_vector, to_vector, vector_size
@@ -20,7 +21,6 @@ from paddock.core.errors import InputError
 from paddock.core.specs import ArraySpec, Spec
 from paddock.rollout.actor import ActorModule, ActorState, Observation, pick
 
-Chance = Annotated[float, Field(ge=0, lt=1)]
 LAST_ACTION, PLAN, IMPULSE = "last_action", "plan", "impulse"
 
 
@@ -29,8 +29,15 @@ class ImpulseConfig(Schema):
     what would come of it: with the `chance` of a step (or one for each number of an action) a number is drawn from
     its whole range and held, or a choice is drawn and held."""
 
-    chance: Chance | list[Chance] = 0.0
+    chance: float | list[float] = 0.0
     steps: float = Field(default=5.0, ge=1)
+
+    @field_validator("chance")
+    @classmethod
+    def _check(cls, chance: float | list[float]) -> float | list[float]:
+        if not all(0 <= one < 1 for one in np.atleast_1d(chance)):
+            raise ValueError("a chance is 0 or more and below 1")
+        return chance
 
 
 class ModelActorConfig(TargetSchema):
