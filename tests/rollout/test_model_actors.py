@@ -87,6 +87,10 @@ def test_who_collects_follows_impulses_and_who_is_judged_does_not():
     assert 0.4 < (tried[..., 1] != 0).float().mean() < 0.9
     judged, _ = trying.act(seen, trying.initial_state(40), deterministic=True)
     assert not judged.any()
+    assert not state["impulse"].isnan().all()
+    judged, state = trying.act(seen, state, deterministic=True)
+    assert not judged.any(), "what was held is let go of"
+    assert state["impulse"].isnan().all()
     with pytest.raises(InputError, match=r"impulses.chance has 3 values, and an action has 2"):
         actor(impulses={"chance": [0.1, 0.1, 0.1]})
     with pytest.raises(ValueError, match=r"a chance is 0 or more and below 1"):

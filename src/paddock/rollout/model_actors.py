@@ -82,8 +82,9 @@ class ModelActor(ActorModule):
         if not deterministic:
             vector = self._varied(vector)
         if IMPULSE in before:
-            memory[IMPULSE] = before[IMPULSE] if deterministic else self.impulses.following(before[IMPULSE])
-            vector = torch.where(memory[IMPULSE].isnan(), vector, memory[IMPULSE])
+            held = before[IMPULSE]  # let go of at once by who tries nothing out any more
+            held = torch.full_like(held, torch.nan) if deterministic else self.impulses.following(held)
+            vector, memory[IMPULSE] = torch.where(held.isnan(), vector, held), held
         return from_vector(vector, self.spec.action), {**latent, LAST_ACTION: vector, **memory}
 
     def choose(
