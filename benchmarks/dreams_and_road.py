@@ -20,6 +20,7 @@ from torch import Tensor
 
 from paddock.orchestration.judge import find_subject
 from paddock.rollout.collector import as_dict
+from paddock.rollout.model_actors import PolicyOverModel
 
 HELD = (None, 1.0, 0.5, 0.0, -0.5, -1.0)
 WARM_UP, APART = 10, 15  # steps before the first look, and from one look to the next
@@ -112,6 +113,8 @@ def main() -> None:
     options = parser.parse_args()
     torch.manual_seed(options.seed)
     found = find_subject(options.run, options.runs_dir, which=options.which, controller=None, overrides=[])
+    if not isinstance(found.actor, PolicyOverModel):
+        parser.exit(1, f"{found.name} has no policy over a world model, so there are no dreams to compare.\n")
     road = Road(found.actor, found.make_env(options.cars, None), options.seed)
     rows: dict[float | None, list[np.ndarray]] = {throttle: [] for throttle in HELD}
     for step in range(WARM_UP + APART * options.looks):
