@@ -8,7 +8,17 @@ import pytest
 from paddock.core.errors import InputError
 from paddock.experiments import curves
 from paddock.experiments.cleanup import carry_out, parse_size, plan_cleanup
-from paddock.experiments.compare import aggregates, bands, compare, config_table, improvements, is_lower_better
+from paddock.experiments.compare import (
+    aggregates,
+    bands,
+    compare,
+    config_table,
+    improvements,
+    is_lower_better,
+    profiles,
+    warnings,
+)
+from paddock.experiments.comparison_table import comparison_values, show_comparison
 from paddock.experiments.export import export_rows, write_rows
 from paddock.experiments.store import open_store
 
@@ -70,6 +80,91 @@ def test_a_band_covers_what_its_runs_reached(tmp_path, make_run):
     middle = int(np.argmin(np.abs(np.array(found["x"]) - 200)))
     assert found["value"][middle] == pytest.approx(15.0, abs=0.5)
     assert bands(group, "eval/return", "seconds")["x"][-1] == 3.0
+
+
+def rewarded(run, reward):
+    """The run with a reward, which its environment takes over from the top of the configuration."""
+    config = run.read_config()
+    run.write_config({**config, "environment": {**config["environment"], "reward": reward}, "reward": reward})
+
+
+def test_compare_survives_options_of_every_type(tmp_path, make_run, capsys):
+    odd = [{}, [], None, "text", 2.5, 10**20, True, "", float("inf"), {"slide": {"function": "f.py:f"}}, [1, {"a": 2}]]
+    for number, value in enumerate(odd):
+        rewarded(make_run(tmp_path, f"run{number}"), {"custom": value})
+    rewarded(make_run(tmp_path, "without"), {})
+    show_comparison(comparison_values(compare(tmp_path, ["*"])))
+    shown = capsys.readouterr().out
+    assert "reward.custom.slide.function" in shown
+    assert "{}" in shown
+
+
+def test_compare_lists_an_option_that_another_takes_over_once(tmp_path, make_run):
+    rewarded(make_run(tmp_path, "a"), {"progress": {"weight": 0.1}, "custom": {}})
+    rewarded(make_run(tmp_path, "b"), {"progress": {"weight": 0.5}, "custom": {"mine": {"weight": 1.0}}})
+    keys = [row["key"] for row in config_table(compare(tmp_path, ["a", "b"]))]
+    assert keys == ["reward.progress.weight", "reward.custom", "reward.custom.mine.weight"]
+
+
+def test_compare_calls_a_group_alone_on_its_task_not_comparable(tmp_path, make_run, capsys):
+    """A run that never finished a lap, alone on its track, must not come out on top."""
+    make_run(tmp_path, "demo", environment="meadow", scores=(0.0, 0.9))
+    make_run(tmp_path, "slide", environment="meadow", scores=(0.0, 0.8))
+    make_run(tmp_path, "lost", environment="Spielberg", scores=(0.0, 0.0))
+    comparison = compare(tmp_path, ["demo", "slide", "lost"])
+    values = comparison_values(comparison)
+    by_label = {group["group"]: group for group in values["groups"]}
+    assert by_label["demo"]["iqm"]["value"] == 1.0
+    assert [by_label["lost"][name] for name in ("iqm", "median", "mean", "optimality_gap")] == [None] * 4
+    assert values["tasks"]["Spielberg"]["is_comparable"] is False
+    assert "lost" not in profiles(comparison)["groups"]
+    assert [(one["ours"], one["theirs"]) for one in values["improvements"]] == [("demo", "slide")]
+    alone, strangers = values["warnings"]
+    assert "Spielberg is not comparable" in alone
+    assert "'demo' and 'lost', 'slide' and 'lost'" in strangers
+    show_comparison(values)
+    shown = capsys.readouterr().out
+    assert "lost\t1\tnot comparable\tnot comparable" in shown
+    assert f"note: {strangers}" in shown
+
+
+def test_compare_takes_a_given_range_for_a_task_without_an_opponent(tmp_path, make_run):
+    make_run(tmp_path, "a", environment="meadow", scores=(0.0, 0.9))
+    make_run(tmp_path, "b", environment="Spielberg", scores=(0.0, 0.3))
+    comparison = compare(tmp_path, ["a", "b"], ranges={"Spielberg": (0.0, 1.0)})
+    found = aggregates(comparison)
+    assert found["b"]["mean"]["value"] == 0.3
+    assert found["a"]["mean"] is None
+    assert any("No task in common" in text for text in warnings(comparison))
+
+
+def test_compare_of_scores_that_never_changed_is_a_tie_and_has_no_optimality_gap(tmp_path, make_run):
+    make_run(tmp_path, "a", scores=(500.0, 500.0))
+    make_run(tmp_path, "b", scores=(500.0, 500.0))
+    comparison = compare(tmp_path, ["a", "b"])
+    found = aggregates(comparison)
+    assert found["a"]["iqm"]["value"] == 500.0
+    assert found["a"]["optimality_gap"] is None
+    assert improvements(comparison)[0]["value"] == 0.5
+    assert "500 would count as 0 and as 1" in warnings(comparison)[0]
+
+
+def test_compare_gives_a_single_run_no_interval(tmp_path, make_run, capsys):
+    make_run(tmp_path, "demo", scores=(0.0, 0.955))
+    make_run(tmp_path, "slide", scores=(0.0, 0.5))
+    comparison = compare(tmp_path, ["demo", "slide"])
+    values = comparison_values(comparison)
+    assert values["groups"][0]["iqm"] == {"value": 0.955, "low": None, "high": None}
+    assert values["improvements"] == [{"ours": "demo", "theirs": "slide", "value": 1.0, "low": None, "high": None}]
+    assert bands(comparison.groups[0], "eval/return", "steps")["low"] is None
+    assert profiles(comparison)["groups"]["demo"]["low"] is None
+    show_comparison(values)
+    shown = capsys.readouterr().out
+    assert "demo\t1\t0.955, n = 1" in shown
+    assert "demo > slide\t1, n = 1" in shown
+    assert "[" not in shown.split("option")[0]
+    groups = export_rows(tmp_path, ["demo"], "groups", [], [])
+    assert "| demo | 1 | 0.955 | 0.955 |" in write_rows(groups, "markdown", None)
 
 
 @pytest.mark.parametrize(

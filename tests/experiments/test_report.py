@@ -107,7 +107,22 @@ def test_laps_lines_sectors_and_heat_maps(tmp_path, make_run, browser):
     assert browser.run("document.querySelectorAll('polyline').length") > 20, "the line in pieces by speed"
 
 
-@pytest.mark.parametrize("name", ["</script><script>alert(1)</script>", "a'b\"c & <i>"])
+def test_the_report_says_what_is_not_comparable_and_gives_a_single_run_no_interval(tmp_path, make_run, browser):
+    make_run(tmp_path, "demo", environment="meadow", scores=(0.0, 0.9))
+    make_run(tmp_path, "slide", environment="meadow", scores=(0.0, 0.8))
+    make_run(tmp_path, "lost", environment="Spielberg", scores=(0.0, 0.0))
+    opened(write_report(tmp_path / "report.html", compare(tmp_path, ["demo", "slide", "lost"])), browser)
+    cards = texts(browser, ".cards section")
+    assert "n = 1, no interval" in cards[0]
+    assert cards[2].startswith("lost–not comparable")
+    assert ["Spielberg is not comparable" in text for text in texts(browser, "ul.warnings li")] == [True, False]
+    assert "demo > slide" in texts(browser, "figure text.name title")
+    ends = "document.querySelectorAll('figure line[stroke-width=\"7\"]').length"
+    assert browser.run(ends) == 0, "no bars of intervals"
+    assert browser.run("document.querySelectorAll('path[opacity=\"0.16\"]').length") == 0, "no bands"
+
+
+@pytest.mark.parametrize("name", ["</script><script>alert(1)</script>", "a'b\"c & <i>", "<!--<script>", "-->\u2028"])
 def test_names_cannot_break_the_page(tmp_path, make_run, browser, name):
     make_run(tmp_path, "a", tags=[name])
     comparison = compare(tmp_path, ["a"])

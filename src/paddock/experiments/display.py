@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -81,11 +82,13 @@ def make_console(*, stderr: bool = False) -> Console:
 
 
 def number(value: Any) -> str:
-    """A few significant digits; nothing for what is not there."""
-    if value is None or value != value:
+    """A few significant digits; nothing for what is not there; what is no number as text."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
-    if isinstance(value, bool | str):
-        return str(value).lower() if isinstance(value, bool) else value
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, int | float):
+        return str(value)
     if isinstance(value, int) or (abs(value) >= 1e4 and float(value).is_integer()):
         return f"{int(value):,}"
     return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"

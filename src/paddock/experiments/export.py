@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,7 @@ def _run(run: RunFolder) -> dict[str, Any]:
     return {"run": run.name, **{name: getattr(record, name) for name in names}, **latest}
 
 
-def _flat(estimates: dict[str, dict[str, float] | None]) -> dict[str, float | None]:
+def _flat(estimates: Mapping[str, Mapping[str, float | None] | None]) -> dict[str, float | None]:
     flat: dict[str, float | None] = {}
     for name, one in estimates.items():
         value, low, high = (one["value"], one["low"], one["high"]) if one else (None, None, None)
@@ -109,7 +109,7 @@ def _cells(rows: Rows) -> tuple[list[str], list[list[str]]]:
 
 def _cell(row: dict[str, Any], name: str) -> str:
     text = number(row.get(name))
-    if text and f"{name}_low" in row:
+    if text and row.get(f"{name}_low") is not None:
         return f"{text} [{number(row[f'{name}_low'])}, {number(row[f'{name}_high'])}]"
     return text
 

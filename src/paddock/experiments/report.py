@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -22,6 +23,8 @@ from paddock.experiments.compare import (
     improvements,
     profiles,
     rounded,
+    tasks_of,
+    warnings,
 )
 from paddock.experiments.display import duration
 from paddock.experiments.lap_comparison import compared_laps
@@ -40,7 +43,7 @@ def write_page(file: Path, *, title: str, data: Mapping[str, Any], scripts: Sequ
     """One file with its style, its scripts and its data; a policy in it forbids the page any request."""
     style = (ASSETS / "page.css").read_text(encoding="utf-8")
     code = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in scripts)
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False, default=str).replace("</", "<\\/")
+    text = script_json(data)
     policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
     parts = [
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
@@ -57,10 +60,27 @@ def write_page(file: Path, *, title: str, data: Mapping[str, Any], scripts: Sequ
     return file
 
 
+def script_json(data: Mapping[str, Any]) -> str:
+    """JSON that may stand in a script element: no `<` that could end the element or begin another one."""
+    try:
+        text = json.dumps(data, separators=(",", ":"), allow_nan=False, default=str)
+    except ValueError:  # A number beyond all bounds.
+        text = json.dumps(_finite(data), separators=(",", ":"), default=str)
+    return text.replace("<", "\\u003c")
+
+
+def _finite(value: Any) -> Any:
+    """The same with None for what is not a finite number."""
+    if isinstance(value, Mapping):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def report_data(comparison: Comparison) -> dict[str, Any]:
     """Everything that the page shows, as plain values."""
     labels = [group.label for group in comparison.groups]
-    several = len(comparison.tasks) > 1
     return {
         "title": " vs ".join(labels) if len(labels) <= 3 else f"{len(labels)} groups compared",
         "written": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
@@ -69,9 +89,12 @@ def report_data(comparison: Comparison) -> dict[str, Any]:
         "metrics": comparison.metrics,
         "which": comparison.which,
         "is_lower_better": comparison.is_lower_better,
-        "is_normalised": several,
+        "is_normalised": comparison.is_normalised,
         "tasks": comparison.tasks,
-        "ranges": {task: list(ends) for task, ends in comparison.ranges.items()},
+        "ranges": {
+            task: list(ends) for task, ends in comparison.ranges.items() if task not in comparison.not_comparable
+        },
+        "warnings": warnings(comparison),
         "groups": [_group(group, comparison) for group in comparison.groups],
         "aggregates": aggregates(comparison),
         "profiles": profiles(comparison),
@@ -89,7 +112,13 @@ def _group(group: Group, comparison: Comparison) -> dict[str, Any]:
         found = {axis: bands(group, metric, axis) for axis in ("steps", "seconds")}
         lines = [_line(member, metric) for member in group.members] if has_lines else []
         curves[metric] = {**found, "lines": [line for line in lines if line]}
-    return {"label": group.label, "runs": [_run(member) for member in group.members], "curves": curves}
+    is_scored = bool(tasks_of(group))
+    return {
+        "label": group.label,
+        "is_scored": is_scored,
+        "runs": [_run(member) for member in group.members],
+        "curves": curves,
+    }
 
 
 def _line(member: Member, metric: str) -> dict[str, Any] | None:

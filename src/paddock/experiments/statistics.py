@@ -23,11 +23,11 @@ TRIMMED = 0.25  # share of the runs that the interquartile mean leaves out at ei
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value and the interval that holds it with 95 % confidence."""
+    """A value and the interval that holds it with 95 % confidence; no interval where no task has a second run."""
 
     value: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
 
 
 def mean(samples: Sequence[Floats]) -> Floats:
@@ -65,8 +65,15 @@ def estimate(
 ) -> Estimate:
     """An aggregate of the scores with its interval."""
     value = float(aggregate([task[None] for task in scores])[0])
+    if not has_spread(scores):
+        return Estimate(value, None, None)
     low, high = _interval(aggregate(resample(scores, resamples, seed)))
     return Estimate(value, float(low), float(high))
+
+
+def has_spread(scores: Scores) -> bool:
+    """Whether any task has more than one run; drawing single runs again says nothing of how much they vary."""
+    return any(len(task) > 1 for task in scores)
 
 
 def resample(scores: Scores, resamples: int, seed: int) -> list[Floats]:
@@ -78,9 +85,13 @@ def resample(scores: Scores, resamples: int, seed: int) -> list[Floats]:
 def performance_profile(
     scores: Scores, thresholds: Floats, *, resamples: int = PROFILE_RESAMPLES, seed: int = 0
 ) -> tuple[Floats, Floats, Floats]:
-    """[P] the share of runs above each threshold, with the interval's lower and upper end."""
+    """[P] the share of runs above each threshold, with the interval's ends, which are NaN where no task has a second
+    run."""
     above = [task[:, None] > thresholds for task in scores]
     share = np.mean([one.mean(axis=0) for one in above], axis=0)
+    if not has_spread(scores):
+        nothing = np.full_like(share, np.nan)
+        return share, nothing, nothing
     random = np.random.default_rng(seed)
     drawn = np.zeros((resamples, len(thresholds)))
     for one in above:
@@ -103,8 +114,11 @@ def probability_of_improvement(
         counts_x = random.multinomial(len(x), np.full(len(x), 1 / len(x)), size=resamples)
         counts_y = random.multinomial(len(y), np.full(len(y), 1 / len(y)), size=resamples)
         drawn += ((counts_x @ wins) * counts_y).sum(axis=1) / wins.size
+    value = float(np.mean(values))
+    if not (has_spread(ours) and has_spread(theirs)):
+        return Estimate(value, None, None)
     low, high = _interval(drawn / len(values))
-    return Estimate(float(np.mean(values)), float(low), float(high))
+    return Estimate(value, float(low), float(high))
 
 
 def band(curves: Floats, *, resamples: int = 500, seed: int = 0) -> tuple[Floats, Floats, Floats]:

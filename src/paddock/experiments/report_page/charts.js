@@ -171,7 +171,7 @@ function intervalChart({ title, note = '', rows, line = null, range = null, labe
       image.append(svg('line', { x1: x(one.low), x2: x(one.high), y1: y - 3, y2: y - 3, stroke, 'stroke-width': 7, opacity: 0.3,
         'stroke-linecap': 'round' }));
     if (Number.isFinite(one.value)) image.append(svg('circle', { cx: x(one.value), cy: y - 3, r: 4.6, fill: stroke },
-      svg('title', {}, `${format(one.value)} [${format(one.low)}, ${format(one.high)}]`)));
+      svg('title', {}, Number.isFinite(one.low) ? `${format(one.value)} [${format(one.low)}, ${format(one.high)}]` : `${format(one.value)}, n = 1`)));
     image.append(svg('text', { class: 'name', x: width, y: y + 2, 'text-anchor': 'end' }, format(one.value)));
   });
   figure.append(image);

@@ -27,12 +27,18 @@ function heading() {
   return html('header', { class: 'top' }, html('div', {}, html('h1', {}, data.title), html('p', { class: 'soft' }, facts)),
     html('div', { class: 'tools' }, themeButton(), html('button', { onclick: () => print() }, 'Print')));
 }
+function cautions() {
+  return data.warnings.length ? html('ul', { class: 'warnings' }, data.warnings.map((text) => html('li', {}, text))) : null;
+}
+function certainty(estimate) {
+  return estimate.low === null ? 'n = 1, no interval' : `95 % interval ${format(estimate.low)} to ${format(estimate.high)}`;
+}
 function summaryCards() {
   return html('div', { class: 'cards' }, data.groups.map((group, index) => {
-    const iqm = data.aggregates[group.label].iqm;
+    const iqm = data.aggregates[group.label].iqm, lack = group.is_scored ? 'not comparable' : 'no final score';
     return html('section', { style: `--mark:${colour(index)}` }, html('h3', {}, group.label),
       html('div', { class: 'big' }, iqm ? format(iqm.value) : '–'),
-      html('p', { class: 'soft small' }, iqm ? `IQM of ${unit}, 95 % interval ${format(iqm.low)} to ${format(iqm.high)}` : 'no final score'),
+      html('p', { class: 'soft small' }, iqm ? `IQM of ${unit}, ${certainty(iqm)}` : lack),
       html('p', { class: 'soft small' }, `${group.runs.length} run${group.runs.length > 1 ? 's' : ''}, seeds ${group.runs.map((run) => run.seed).join(', ')}`));
   }));
 }
@@ -61,7 +67,7 @@ function scores() {
     rows: data.groups.map((group) => ({ label: group.label, index: indexOf.get(group.label), ...(data.aggregates[group.label][name] || { value: NaN }),
       points: name === 'optimality_gap' || data.is_normalised ? [] : finite(group.runs.map((run) => run.score ?? NaN)) })) }));
   const ranges = Object.entries(data.ranges).map(([task, [low, high]]) => `${task}: ${format(low)} counts as 0, ${format(high)} as 1`).join('; ');
-  return section('Final scores', `Bars are 95 % intervals of a stratified bootstrap over runs, small dots are single runs. Normalised scores: ${ranges}.`, html('div', { class: 'panels' }, charts));
+  return section('Final scores', `Bars are 95 % intervals of a stratified bootstrap over runs, small dots are single runs; a single run has no interval.${ranges ? ` Normalised scores: ${ranges}.` : ''}`, html('div', { class: 'panels' }, charts));
 }
 function comparisons() {
   const profile = lineChart({ title: 'Performance profile: share of runs above a normalised score', xName: 'normalised score', xFormat: format,
@@ -69,16 +75,17 @@ function comparisons() {
     series: Object.entries(data.profiles.groups).map(([label, one]) => ({ label, index: indexOf.get(label), x: data.profiles.thresholds, ...one })) });
   const pairs = data.improvements.length ? intervalChart({ title: 'Probability of improvement', note: 'of a run of the first over one of the second', line: 0.5, range: [-0.02, 1.02],
     rows: data.improvements.slice(0, 28).map((pair) => ({ ...pair, label: `${pair.ours} > ${pair.theirs}`, index: indexOf.get(pair.ours) })) }) : null;
-  return section('Against each other', 'A profile further to the upper right is better. An interval that does not touch one half is evidence of a difference.', html('div', { class: 'panels' }, profile, pairs));
+  return section('Against each other', 'A profile further to the upper right is better. An interval that does not touch one half is evidence of a difference; there is no interval against a single run.', html('div', { class: 'panels' }, profile, pairs));
 }
 function perRun() {
   const others = data.metrics.slice(1);
   const columns = [{ name: 'Group' }, { name: 'Run', class: 'key' }, { name: 'Task' }, { name: 'Seed', class: 'num' }, { name: `${data.which} ${data.metric}`, class: 'num' },
     ...others.map((name) => ({ name: `last ${name}`, class: 'num' })), { name: 'Steps', class: 'num' }, { name: 'Time', class: 'num' }, { name: 'Status' }, { name: 'Commit', class: 'key' }];
-  const all = finite(data.groups.flatMap((group) => group.runs.map((run) => run.score ?? NaN)));
-  const best = data.is_lower_better ? Math.min(...all) : Math.max(...all);
+  const scoresOn = (task) => finite(data.groups.flatMap((group) => group.runs.filter((run) => run.task === task).map((run) => run.score ?? NaN)));
+  const bestOn = (scores) => (scores.length > 1 ? (data.is_lower_better ? Math.min : Math.max)(...scores) : NaN);
+  const best = new Map(data.tasks.map((task) => [task, bestOn(scoresOn(task))]));
   const rows = data.groups.flatMap((group) => group.runs.map((run) => [html('span', {}, swatch(group.label), ' ', group.label), run.run, run.task, run.seed,
-    run.score === best ? html('span', { class: 'best' }, format(run.score)) : format(run.score), ...others.map((name) => format(run.final[name])),
+    run.score === best.get(run.task) ? html('span', { class: 'best' }, format(run.score)) : format(run.score), ...others.map((name) => format(run.final[name])),
     run.steps === null || run.steps === undefined ? '–' : run.steps.toLocaleString('en'), run.time,
     html('span', { class: ['failed', 'crashed'].includes(run.status) ? 'bad' : '' }, run.status), run.commit]));
   const part = section('Every run', 'A click on a heading sorts.', table(columns, rows, { sortable: true }));
@@ -124,5 +131,5 @@ function laps(track) {
     html('div', { class: 'panels three' }, groups.filter((group) => group.heat).map((group) => heatMap(track, group.label, group.heat, mark(group.label)))));
 }
 
-document.getElementById('page').append(heading(), summaryCards(), curves(), scores(), comparisons(), ...data.laps.map(laps), perRun(), configuration(), protocol(),
+document.getElementById('page').append(...[heading(), cautions(), summaryCards()].filter(Boolean), curves(), scores(), comparisons(), ...data.laps.map(laps), perRun(), configuration(), protocol(),
   html('footer', {}, `Written by Paddock ${data.version} on ${data.written}. Statistics after Agarwal et al., arXiv:2108.13264. Curves of very long runs are drawn from evenly spread points.`));
