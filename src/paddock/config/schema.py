@@ -7,7 +7,6 @@ with the schema, and `_target_` names the owner. Nothing here knows any owner.
 from __future__ import annotations
 
 import inspect
-import os
 import typing
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -15,10 +14,11 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, ValidationError
 from pydantic_core import PydanticCustomError
 
+from paddock.core import permission
 from paddock.core.errors import InputError
 from paddock.core.lazy import load
-
-PLUGINS_VARIABLE = "PADDOCK_PLUGINS"
+from paddock.core.trust import OWN, plugins
+from paddock.core.trust import PLUGINS_VARIABLE as PLUGINS_VARIABLE
 
 
 class Schema(BaseModel):
@@ -38,15 +38,17 @@ class TargetSchema(Schema):
 
 
 def allowed_packages() -> list[str]:
-    """Packages that a `_target_` may name: `paddock`, and those the user registered in PADDOCK_PLUGINS."""
-    registered = os.environ.get(PLUGINS_VARIABLE, "")
-    return ["paddock", *(name.strip() for name in registered.split(",") if name.strip())]
+    """Packages that a `_target_` may name: `paddock`, those the user registered in PADDOCK_PLUGINS, and those that a
+    trusted run was made with."""
+    return [OWN, *plugins(), *permission.current().packages]
 
 
 def load_target(target: str) -> Any:
     """The callable that a `_target_` names, if it may be named at all."""
-    allowed = allowed_packages()
-    if target.split(".")[0] not in allowed:
+    allowed, package = allowed_packages(), target.split(".")[0]
+    if package != OWN:
+        permission.demand(f"the package '{package}'")
+    if package not in allowed:
         raise InputError(
             f"_target_ '{target}' is outside the packages that a configuration may name ({', '.join(allowed)}). "
             f"To allow a package of yours, pass --plugin PACKAGE or set {PLUGINS_VARIABLE}=PACKAGE."

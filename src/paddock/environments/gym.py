@@ -11,6 +11,7 @@ from gymnasium.vector import VectorEnv
 from gymnasium.wrappers import FlattenObservation
 from pydantic import Field
 
+from paddock.core import permission
 from paddock.core.errors import InputError, did_you_mean
 from paddock.core.lazy import require
 from paddock.environments.base import EnvironmentConfig, Vectorization
@@ -76,6 +77,8 @@ def _refuse_wrappers(config: GymConfig) -> None:
 
 def explained(name: str, attempt: Callable[[], Made]) -> Made:
     """Turn what can go wrong while making an environment into one sentence."""
+    if ":" in name:  # Gymnasium imports the module before the colon.
+        permission.demand(f"the environment's module '{name.partition(':')[0]}'")
     try:
         return attempt()
     except UnregisteredEnv as error:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from paddock.core.errors import InputError
+from paddock.core.user_code import load_file, split_reference
 from paddock.environments.racing_actions import ActionSet
 from paddock.environments.racing_config import RacingConfig
 from paddock.environments.racing_observations import ObservationSet
@@ -118,19 +117,13 @@ class PolicyOpponents:
 
 
 def _load_policy(reference: str) -> Callable[[Any], Any]:
-    file, _, name = reference.rpartition(":")
-    if not file.endswith(".py"):
+    given, name = split_reference(reference)
+    if not name:
         raise InputError(
             f"unknown driver '{reference}' for opponents; allowed: classical, or path/to/file.py:function "
             "that maps a batch of observations to a batch of actions."
         )
-    if not Path(file).is_file():
-        raise InputError(f"the opponents' driver '{file}' does not exist; the path is seen from {Path.cwd()}.")
-    spec = importlib.util.spec_from_file_location("paddock_opponent", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module, file = load_file(given, noun="opponents' driver")
     if not callable(getattr(module, name, None)):
         raise InputError(f"{file} has no function '{name}' to drive the opponents with.")
     return getattr(module, name)

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from paddock.config.schema import Schema
+from paddock.core import permission
 from paddock.core.conditions import parse_condition
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.control import Control
@@ -77,6 +78,7 @@ class Alerts:
     metric: str
     run: RunFolder
     control: Control
+    _is_data_only: bool = field(default_factory=permission.is_data_only)  # as of when the run was built
     _states: dict[str, _State] = field(default_factory=dict)
     _deliveries: list[threading.Thread] = field(default_factory=list)
 
@@ -147,6 +149,9 @@ class Alerts:
 
     def _deliver(self, name: str, send: Any, to: str, told: dict[str, Any]) -> None:
         """In a thread of its own: whoever is told must not hold up who learns."""
+        if self._is_data_only:
+            log.warning("alert %s is not delivered: the run came from elsewhere; see docs/security.md.", name)
+            return
 
         def attempt() -> None:
             try:

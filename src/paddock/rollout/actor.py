@@ -17,7 +17,9 @@ from torch import Tensor, nn
 from paddock.config.schema import TargetSchema, instantiate, validate_target
 from paddock.core.errors import InputError, unknown_choice
 from paddock.core.files import write_synced
+from paddock.core.permission import UntrustedError
 from paddock.core.specs import Spec
+from paddock.core.trust import checked
 
 POLICY_FORMAT = 1
 Observation = dict[str, Tensor]
@@ -98,15 +100,20 @@ def read_description(folder: Path) -> dict[str, Any]:
     return description
 
 
-def load_policy(folder: Path) -> ActorModule:
-    """The policy that `ActorModule.save` wrote, ready to act."""
+def load_policy(folder: Path | str, *, trusts: bool = False) -> ActorModule:
+    """The policy that `ActorModule.save` wrote, ready to act. trusts: it may run the code that it names."""
+    folder = Path(folder)
     description = read_description(folder)
+    used = {name: description.get(name) for name in ("actor", "parts")}
     try:
         tensors = load_file(folder / "policy.safetensors")
         spec = Spec.from_dict(description["spec"])
-        parts = {name: instantiate(validate_target(part), spec) for name, part in description["parts"].items()}
-        actor = instantiate(validate_target(description["actor"]), parts, spec)
-        actor.load_state_dict(tensors)
+        with checked(folder, description, used=used, trusts=trusts):
+            parts = {name: instantiate(validate_target(part), spec) for name, part in description["parts"].items()}
+            actor = instantiate(validate_target(description["actor"]), parts, spec)
+            actor.load_state_dict(tensors)
+    except UntrustedError:
+        raise
     except (OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
         raise InputError(f"the policy in '{folder}' cannot be read: {error}") from error
     return actor.eval()

@@ -1,12 +1,5 @@
-"""Where a person's own things live: imported tracks, and what is worth keeping between runs."""
+"""The person's own folder, under the name that the simulator's modules use."""
 
-from __future__ import annotations
+from paddock.core.home import paddock_home
 
-import os
-from pathlib import Path
-
-
-def paddock_home() -> Path:
-    """`$PADDOCK_HOME`, or `~/.paddock` when that is not set."""
-    home = os.environ.get("PADDOCK_HOME")
-    return Path(home).expanduser() if home else Path.home() / ".paddock"
+__all__ = ["paddock_home"]

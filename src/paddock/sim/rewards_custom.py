@@ -5,18 +5,16 @@ Whatever goes wrong inside it is told with the file and the line.
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
-import sys
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from paddock.core.errors import InputError, did_you_mean
+from paddock.core.user_code import load_file
 from paddock.sim.deepracer import deepracer_params
 from paddock.sim.rewards import RewardInputs, Values
 
@@ -47,10 +45,10 @@ def load_reward(reference: str, style: str = "auto") -> Callable[[RewardInputs],
     file, separator, name = reference.rpartition(":")
     if not separator or not file.endswith(".py") or not name:
         raise InputError(f"'{reference}' does not name a reward function; write it as path/to/file.py:function_name.")
-    function = _find_function(Path(file), name)
+    function, shown = _find_function(file, name)
     if style == "auto":
         style = "deepracer" if name == "reward_function" else "car"
-    guard = _Guard(Path(file), function)
+    guard = _Guard(shown, function)
     if style == "batched":
         return lambda inputs: guard.batch(car_values(inputs), len(inputs.progress_gain))
     build = deepracer_params if style == "deepracer" else _split_cars
@@ -131,8 +129,9 @@ def _same(filename: str, file: Path) -> bool:
     return Path(filename).resolve() == file.resolve()
 
 
-def _find_function(file: Path, name: str) -> Callable[..., Any]:
-    module = _load_module(file)
+def _find_function(given: str, name: str) -> tuple[Callable[..., Any], Path]:
+    """The function, and the file to name in messages."""
+    module, file = load_file(given, noun="reward file")
     function = getattr(module, name, None)
     if function is None or not inspect.isfunction(function):
         found = [key for key, value in vars(module).items() if inspect.isfunction(value)]
@@ -147,26 +146,4 @@ def _find_function(file: Path, name: str) -> Callable[..., Any]:
     if len(required) != 1:
         line = function.__code__.co_firstlineno
         raise InputError(f"{file}, line {line}: {name} takes {len(required)} arguments; it is called with one dict.")
-    return function
-
-
-def _load_module(file: Path) -> ModuleType:
-    if not file.is_file():
-        raise InputError(f"the reward file '{file}' does not exist; the path is seen from {Path.cwd()}.")
-    name = f"paddock_reward_{abs(hash(file.resolve()))}"
-    spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    wrote_bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    try:
-        spec.loader.exec_module(module)
-    except SyntaxError as error:
-        raise InputError(f"{file}, line {error.lineno}: the file is not valid Python: {error.msg}.") from error
-    except Exception as error:
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _same(frame.filename, file)]
-        line = frames[-1].lineno if frames else 1
-        raise InputError(f"{file}, line {line}: {type(error).__name__} while it is loaded: {error}") from error
-    finally:
-        sys.dont_write_bytecode = wrote_bytecode
-    return module
+    return function, file

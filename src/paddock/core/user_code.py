@@ -1,0 +1,270 @@
+"""Code of a person's own: loading `file.py`, and the copies of files and packages that are kept with a run.
+
+`code/index.json` in a run's folder says which file or package, as the configuration names it, was copied to where.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import sys
+import sysconfig
+import traceback
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from types import ModuleType
+from typing import Any
+
+from paddock.core import permission
+from paddock.core.errors import InputError
+from paddock.core.files import replace_file
+from paddock.core.reading import DamagedError, read_bytes, read_json
+
+CODE, INDEX, PACKAGES = "code", "index.json", "packages"
+LARGEST_FILE = 4 * 2**20  # bytes of one file of Python
+LARGEST_PACKAGE, MOST_FILES = 32 * 2**20, 2_000  # bytes and files of a package that is copied
+
+loaded: dict[str, str] = {}
+"""What this process has run: file -> sha256 of its bytes."""
+
+
+def split_reference(reference: str) -> tuple[str, str]:
+    """`path/to/file.py:function` as file and function; the function is empty where none is named."""
+    file, colon, name = reference.rpartition(":")
+    return (file, name) if colon and file.lower().endswith(".py") else (reference, "")
+
+
+def load_file(given: str, *, noun: str) -> tuple[ModuleType, Path]:
+    """The module that a Python file defines, and the file to name in messages. noun: `reward file`, say.
+
+    Where a run keeps a copy of the file, the copy is what runs.
+    """
+    permission.demand(f"the {noun} '{given}'")
+    file = permission.current().copies.get(given, Path(given))
+    if not file.is_file():
+        raise InputError(f"the {noun} '{given}' does not exist; the path is seen from {Path.cwd()}.")
+    source = read_bytes(file.resolve(), limit=LARGEST_FILE)
+    digest = hashlib.sha256(source).hexdigest()
+    original = Path(given)
+    shown = original if file_digest(original) == digest else file
+    module = ModuleType(f"paddock_user_{original.stem}_{digest[:12]}")
+    module.__file__ = str(shown.resolve())
+    _execute(module, source, shown)
+    loaded[str(file.resolve())] = digest
+    return module, shown
+
+
+def _execute(module: ModuleType, source: bytes, shown: Path) -> None:
+    sys.modules[module.__name__] = module  # Dataclasses and pickles look for it there.
+    try:
+        exec(compile(source, str(shown), "exec"), module.__dict__)
+    except SyntaxError as error:
+        raise InputError(f"{shown}, line {error.lineno}: the file is not valid Python: {error.msg}.") from error
+    except Exception as error:
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(shown)]
+        line = frames[-1].lineno if frames else 1
+        raise InputError(f"{shown}, line {line}: {type(error).__name__} while it is loaded: {error}") from error
+
+
+@dataclass(frozen=True)
+class KeptCode:
+    """The `code/` folder of a run.
+
+    files, packages: what the configuration names -> `copy` (below the folder, None where none was made), `original`
+    (where it was), `sha256`.
+    """
+
+    folder: Path | None
+    files: Mapping[str, Mapping[str, Any]]
+    packages: Mapping[str, Mapping[str, Any]]
+
+    @classmethod
+    def none(cls) -> KeptCode:
+        return cls(None, {}, {})
+
+    @classmethod
+    def of(cls, folder: Path) -> KeptCode:
+        """What was kept with a run, or with the run that a policy is part of."""
+        places = [folder / CODE]
+        if (folder / "policy.json").is_file():
+            places.append(folder.resolve().parent.parent / CODE)
+        for place in places:
+            if (place / INDEX).exists():
+                return cls._read(place)
+        return cls.none()
+
+    @classmethod
+    def _read(cls, place: Path) -> KeptCode:
+        index = read_json(place / INDEX)
+        tables = [index.get(name) if isinstance(index, dict) else None for name in ("files", PACKAGES)]
+        for entry in [one for table in tables for one in _entries(table, place)]:
+            copy = PurePosixPath(str(entry.get("copy") or "x"))
+            if copy.is_absolute() or ".." in copy.parts:
+                raise DamagedError(place / INDEX, f"the copy '{copy}' lies outside the folder")
+        return cls(place, tables[0], tables[1])  # type: ignore[arg-type]
+
+    def path_of(self, file: str) -> Path | None:
+        """The copy of a file, by how the configuration names it."""
+        copy = self.files.get(file, {}).get("copy")
+        return self.folder / copy if self.folder is not None and copy else None
+
+    def digest_of_file(self, file: str) -> str | None:
+        path = self.path_of(file)
+        return file_digest(path) if path is not None else None
+
+    def digest_of_package(self, package: str) -> str | None:
+        copy = self.packages.get(package, {}).get("copy")
+        return tree_digest(self.folder / copy) if self.folder is not None and copy else None
+
+    def digests(self) -> list[tuple[str, str | None]]:
+        """Every file below the folder, with its sha256: nothing can be added or changed unseen."""
+        if self.folder is None:
+            return []
+        files = sorted(file for file in self.folder.rglob("*") if not file.is_dir() or file.is_symlink())
+        return [(file.relative_to(self.folder).as_posix(), file_digest(file)) for file in files]
+
+    def changed(self) -> list[str]:
+        """What is not any more as it was when the run began, by how the configuration names it."""
+        now = {name: file_digest(Path(str(entry.get("original")))) for name, entry in self.files.items()}
+        for name, entry in self.packages.items():
+            now[name] = tree_digest(Path(str(entry.get("original"))))
+        then = {name: entry.get("sha256") for name, entry in [*self.files.items(), *self.packages.items()]}
+        return [name for name, digest in now.items() if digest is not None and digest != then[name]]
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Run the copies, not the originals."""
+        if self.folder is None:
+            yield
+            return
+        copies = {name: path for name in self.files if (path := self.path_of(name)) is not None}
+        wrote_bytecode, home = sys.dont_write_bytecode, str(self.folder / PACKAGES)
+        for name in self.packages:
+            self._refuse_other(name)
+        # Bytecode beside the copies would be code that no digest was taken of.
+        sys.dont_write_bytecode = True
+        sys.path.insert(0, home)
+        importlib.invalidate_caches()
+        try:
+            with permission.permitting(replace(permission.current(), copies=copies)):
+                yield
+        finally:
+            sys.dont_write_bytecode = wrote_bytecode
+            with suppress(ValueError):
+                sys.path.remove(home)
+
+    def _refuse_other(self, package: str) -> None:
+        """A package that is imported already cannot be imported again from the copy."""
+        module = sys.modules.get(package)
+        if module is None or self.digest_of_package(package) is None:
+            return
+        place = _place_of(package)
+        if place is not None and tree_digest(place) != self.digest_of_package(package):
+            raise InputError(
+                f"the package '{package}' of '{place}' is imported already and differs from the copy in "
+                f"'{self.folder}'; start a new process, or resume with paddock train --resume."
+            )
+
+
+def keep_code(folder: Path, files: Iterable[str], packages: Iterable[str]) -> dict[str, Any]:
+    """Copy files and packages of a person's own into `folder/code`; gives the index, empty where there are none."""
+    place = folder / CODE
+    kept: dict[str, dict[str, Any]] = {"files": {}, PACKAGES: {}}
+    for given in dict.fromkeys(files):
+        with suppress(DamagedError):  # What does not exist is missed, and named, when it is to run.
+            kept["files"][given] = _keep_file(Path(given), place, taken=len(kept["files"]))
+    for package in dict.fromkeys(packages):
+        original = _place_of(package)
+        if original is not None:
+            kept[PACKAGES][package] = _keep_package(original, place / PACKAGES)
+    if not any(kept.values()):
+        return {}
+    place.mkdir(exist_ok=True)
+    replace_file(place / INDEX, json.dumps(kept, indent=1).encode())
+    return kept
+
+
+def _keep_file(original: Path, place: Path, *, taken: int) -> dict[str, Any]:
+    source = read_bytes(original.resolve(), limit=LARGEST_FILE)
+    place.mkdir(exist_ok=True)
+    copy = original.name
+    if (place / copy).exists():
+        copy = f"{original.stem}-{taken + 1}{original.suffix}"
+    replace_file(place / copy, source)
+    return {"copy": copy, "original": str(original.resolve()), "sha256": hashlib.sha256(source).hexdigest()}
+
+
+def _keep_package(original: Path, place: Path) -> dict[str, Any]:
+    """What is installed has a version and stays where it is; what a person works on is copied."""
+    entry: dict[str, Any] = {"copy": None, "original": str(original), "sha256": tree_digest(original)}
+    files = _tree(original)
+    is_small = len(files) <= MOST_FILES and sum(file.stat().st_size for file in files) <= LARGEST_PACKAGE
+    if _is_installed(original) or not is_small:
+        return entry
+    for file in files:
+        target = place / original.name / file.relative_to(original) if original.is_dir() else place / original.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(target, file.read_bytes())
+    return {**entry, "copy": f"{PACKAGES}/{original.name}"}
+
+
+def file_digest(file: Path) -> str | None:
+    """sha256 of a file; None where it cannot be read."""
+    try:
+        return hashlib.sha256(read_bytes(file, limit=LARGEST_PACKAGE)).hexdigest()
+    except DamagedError:
+        return None
+
+
+def tree_digest(place: Path) -> str | None:
+    """sha256 of a package's files and their names, or of a module's one file; None where there is none."""
+    files = _tree(place)
+    if not files:
+        return None
+    listed = [(file.relative_to(place).as_posix(), file_digest(file)) for file in files]
+    return hashlib.sha256(json.dumps(listed).encode()).hexdigest()
+
+
+def package_digest(package: str) -> str | None:
+    """Of a package as it would be imported now."""
+    place = _place_of(package)
+    return tree_digest(place) if place is not None else None
+
+
+def _tree(place: Path) -> list[Path]:
+    """The files that make a package: no bytecode, nothing hidden, no links."""
+    if place.is_file():
+        return [place]
+    found = (file for file in place.rglob("*") if file.is_file() and not file.is_symlink())
+    return sorted(file for file in found if not _is_left_out(file.relative_to(place)))
+
+
+def _is_left_out(path: Path) -> bool:
+    return path.suffix == ".pyc" or any(part == "__pycache__" or part.startswith(".") for part in path.parts)
+
+
+def _place_of(package: str) -> Path | None:
+    """The folder of a package or the file of a module; it is found, not imported."""
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        return None
+    if spec is None or (spec.origin in (None, "built-in", "frozen") and not spec.submodule_search_locations):
+        return None
+    if spec.submodule_search_locations:
+        return Path(next(iter(spec.submodule_search_locations)))
+    return Path(str(spec.origin))
+
+
+def _is_installed(place: Path) -> bool:
+    roots = [sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")]
+    return any(place.resolve().is_relative_to(Path(root).resolve()) for root in roots)
+
+
+def _entries(table: Any, place: Path) -> list[Mapping[str, Any]]:
+    if not isinstance(table, dict) or not all(isinstance(entry, dict) for entry in table.values()):
+        raise DamagedError(place / INDEX, "it does not list files and packages")
+    return list(table.values())

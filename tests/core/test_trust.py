@@ -1,0 +1,126 @@
+"""What counts as more than data, who signed it, and what is remembered."""
+
+import stat
+
+import pytest
+
+from paddock.config.compose import choices, compose
+from paddock.core import permission
+from paddock.core.permission import UntrustedError
+from paddock.core.trust import KEY, check, checked, dangers, sign
+
+ALERT = {"monitoring": {"alerts": {"x": {"when": "a > 0", "command": "id"}}}}
+DANGEROUS = {
+    "reward": {"environment": {"reward": {"custom": {"x": {"function": "notes.py:f"}}}}},
+    "reward as one text": {"environment": {"reward": "notes.py:f"}},
+    "bytes, which a schema reads as text": {"environment": {"reward": b"notes.py:f"}},
+    "bytecode": {"environment": {"opponents": {"driver": "notes.pyc:f"}}},
+    "target": {"components": {"policy": {"_target_": "os.system"}}},
+    "target in a list": {"parts": [{"_target_": "lab.net.Wide"}]},
+    "environment's module": {"environment": {"id": "evilmod:CartPole-v1"}},
+    "an option of tomorrow": {"environment": {"arguments": {"env_id": "evilmod:X-v1"}}},
+    "a device that is no device": {"environment": {"arguments": {"device": "cuda:Evil-v1"}}},
+    "command": ALERT,
+    "webhook": {"monitoring": {"alerts": {"x": {"webhook": "http://127.0.0.1:9/x"}}}},
+    "tracker": {"logging": {"wandb": "online"}},
+    "recording": {"buffers": {"x": {"folder": "elsewhere"}}},
+    "absolute path": {"environment": {"track": "/etc/passwd"}},
+    "home": {"environment": {"track": "~/x.csv"}},
+    "upwards": {"environment": {"track": "laps/../../x.csv"}},
+    "a name that is a path": {"buffers": {"../../x": {"capacity": 1}}},
+}
+HARMLESS = {
+    "paddock's own": {"workflow": {"_target_": "paddock.workflows.ppo.PPO"}},
+    "circuits, devices, datasets": {"device": "cuda:1", "track": "procedural:7", "sources": ["minari:D4RL/x-v2"]},
+    "labels": {"tags": ["campaign:x"], "name": "x", "runs_dir": "/data/runs"},
+    "conditions": {"training": {"phases": [{"until": "eval/return >= 900"}]}, "evaluation": {"metric": "eval/pace"}},
+    "nothing to send": {
+        "monitoring": {"alerts": {"x": {"webhook": None, "command": None}}},
+        "logging": {"wandb": "off"},
+    },
+}
+
+
+@pytest.mark.parametrize("values", DANGEROUS.values(), ids=DANGEROUS)
+def test_trust_finds_what_a_saved_file_would_cause(values, tmp_path):
+    assert len(dangers(values)) == 1
+    with pytest.raises(UntrustedError, match="--trust"):
+        check(tmp_path, values)
+
+
+@pytest.mark.parametrize("values", HARMLESS.values(), ids=HARMLESS)
+def test_trust_is_not_asked_for_data(values, tmp_path):
+    assert check(tmp_path, values) == []
+
+
+@pytest.mark.parametrize("name", choices("experiment"))
+def test_trust_is_not_asked_for_shipped_experiments(name, tmp_path):
+    values = compose(name, overrides=[f"runs_dir={tmp_path}"]).values
+    (tmp_path / "run").mkdir()
+    check(tmp_path / "run", values)
+
+
+def test_trust_by_signature_holds_for_its_maker_and_this_content_only(tmp_path, monkeypatch):
+    run = tmp_path / "run"
+    run.mkdir()
+    monkeypatch.setenv("PADDOCK_HOME", str(tmp_path / "mine"))
+    sign(run, ALERT)
+    assert stat.S_IMODE((tmp_path / "mine" / KEY).stat().st_mode) == 0o600
+    check(run, ALERT)
+    run.rename(tmp_path / "moved")
+    check(tmp_path / "moved", ALERT)
+    other = {"monitoring": {"alerts": {"x": {"when": "a > 0", "command": "ie"}}}}
+    with pytest.raises(UntrustedError, match="'ie'"):
+        check(tmp_path / "moved", other)
+    monkeypatch.setenv("PADDOCK_HOME", str(tmp_path / "another's"))
+    with pytest.raises(UntrustedError, match=r"monitoring\.alerts\.x\.command runs the command 'id'"):
+        check(tmp_path / "moved", ALERT)
+
+
+def test_trust_is_remembered_by_content(tmp_path, monkeypatch):
+    monkeypatch.setenv("PADDOCK_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.py").write_text("def f(car): return 0.0\n")
+    values = {"environment": {"opponents": {"driver": "notes.py:f"}}}
+    check(tmp_path, values, trusts=True)
+    check(tmp_path, values)
+    (tmp_path / "notes.py").write_text("def f(car): return 1.0\n")
+    with pytest.raises(UntrustedError, match=r"runs the Python file 'notes\.py:f'"):
+        check(tmp_path, values)
+
+
+def test_trust_is_asked_only_for_what_is_used_and_lists_the_whole(tmp_path):
+    values = {**ALERT, "environment": {"id": "evilmod:X"}, "actor": {"size": 3}}
+    check(tmp_path, values, used={"actor": values["actor"]})
+    with pytest.raises(UntrustedError) as refused:
+        check(tmp_path, values, used={"environment": values["environment"]})
+    assert "evilmod" in str(refused.value)
+    assert "'id'" in str(refused.value)
+
+
+def test_trust_of_data_lets_nothing_run_inside(tmp_path):
+    from paddock.config.schema import load_target
+    from paddock.environments.gym import explained
+    from paddock.sim.rewards_custom import load_reward
+
+    (tmp_path / "notes.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\ndef f(car): return 0.0\n")
+    with checked(tmp_path, {"environment": {"id": "CartPole-v1"}}):
+        for attempt in (
+            lambda: load_reward(f"{tmp_path}/notes.py:f"),
+            lambda: load_target("os.system"),
+            lambda: explained("evilmod:X-v1", lambda: None),
+        ):
+            with pytest.raises(UntrustedError, match="came from elsewhere"):
+                attempt()
+        later = permission.keep(load_reward)
+    with pytest.raises(UntrustedError):
+        later(f"{tmp_path}/notes.py:f")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_trust_shows_no_control_characters(tmp_path):
+    values = {"x": {"command": "\x1b[2Jrm -rf ~\r\nnothing to see"}}
+    with pytest.raises(UntrustedError) as refused:
+        check(tmp_path, values)
+    assert "\x1b" not in str(refused.value)
+    assert "?[2Jrm -rf ~??nothing to see" in str(refused.value)
