@@ -38,12 +38,15 @@ def test_a_newcomer_trains_is_told_what_was_learned_and_what_to_type_next(paddoc
     assert json.loads(random.stdout)["eval/return"] < 100
 
 
-def test_one_run_a_seed(paddock, tmp_path):
-    result = paddock("train", "ppo_cartpole", "--seed", "3,4", "--name", "mine", *TINY)
+def test_train_takes_runs_dir_as_every_other_command(paddock, tmp_path):
+    result = paddock("train", "ppo_cartpole", "--name", "mine", "--runs-dir", "it's/here", *TINY)
     assert result.returncode == 0, result.stderr
-    runs = [RunFolder(path) for path in sorted((tmp_path / "runs").glob("*/"))]
-    assert sorted(run.read_manifest()["seed"] for run in runs) == [3, 4]
-    assert all(run.name.startswith("mine-") for run in runs)
+    (path,) = (tmp_path / "it's" / "here").glob("mine-*/")
+    longer = ["training.total_steps=1536", "--json"]
+    resumed = paddock("train", "--resume", "mine", "--runs-dir", "it's/here", *longer)
+    assert json.loads(resumed.stdout)["agent_steps"] == 1536
+    assert RunFolder(path).read_manifest()["agent_steps"] == 1536
+    assert not (tmp_path / "runs").exists()
 
 
 def test_what_would_be_run_is_shown_with_origins_and_loads_as_yaml(paddock, tmp_path):
@@ -72,6 +75,10 @@ def test_the_experiments_that_ship_are_listed(paddock):
         (["train"], "say what to train"),
         (["train", "ppo_cartpole", "workflow.cilp=1", "seed=x"], "has 2 problems"),
         (["train", "ppo_cartpole", "environment.id=CartPol-v1"], "Did you mean 'CartPole-v1'?"),
+        (["train", "ppo_cartpole", "environment.id=NoSuch-v0"], "The closest ids: "),
+        (["train", "ppo_cartpole", "learning_rate=0.1"], "Did you mean 'optimizers.main.learning_rate'?"),
+        (["train", "ppo_cartpole", "learning_rat=0.1"], "Did you mean 'optimizers.main.learning_rate'?"),
+        (["train", "ppo_cartpole", "--runs-dir", "/dev/null/x"], "no run can be written"),
         (["train", "ppo_cartpole", "--seed", "a"], "--seed 'a'"),
         (["train", "ppo_cartpole", "--preset", "smok"], "Did you mean 'smoke'?"),
         (["train", "ppo_cartpole", "--name", "../x"], "cannot name a run"),

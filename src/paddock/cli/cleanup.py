@@ -1,4 +1,4 @@
-"""`paddock cleanup`: give room back."""
+"""`paddock cleanup`: free disk space."""
 
 from __future__ import annotations
 
@@ -48,6 +48,6 @@ def cleanup(
         return
     if not yes:
         if not sys.stdin.isatty():
-            raise InputError("nobody can be asked here; add --yes to remove, or --dry-run to only look.")
+            raise InputError("not an interactive terminal; add --yes to remove, or --dry-run to only look.")
         typer.confirm("Remove?", abort=True)
     carry_out(store, plan)

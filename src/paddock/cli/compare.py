@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from paddock.cli.completion import complete_from
 from paddock.cli.run_options import RUNS, JsonOption, RunsArgument, RunsDirOption
 from paddock.core.errors import InputError
 
@@ -26,7 +27,10 @@ def compare(
         list[str] | None,
         typer.Option(metavar="KEY", help="Group by an option or field: algorithm, config.workflow.clip."),
     ] = None,
-    score: Annotated[str, typer.Option(help="The evaluation that counts: last or best.")] = "last",
+    score: Annotated[
+        str,
+        typer.Option(help="The evaluation that counts: last or best.", autocompletion=complete_from("last", "best")),
+    ] = "last",
     score_range: Annotated[
         list[str] | None, typer.Option(metavar="TASK=LOW:HIGH", help="Scores that count as 0 and 1 on a task; repeat.")
     ] = None,

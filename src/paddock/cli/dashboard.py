@@ -7,19 +7,25 @@ from typing import Annotated
 
 import typer
 
+from paddock.cli.completion import complete_runs
+from paddock.cli.run_options import RUNS, RunsDirOption
+
 app = typer.Typer(pretty_exceptions_enable=False)
 
 
 @app.command()
 def dashboard(
-    run: Annotated[str | None, typer.Argument(help="A run to open at once: its name, or the start of it.")] = None,
+    run: Annotated[
+        str | None,
+        typer.Argument(help="A run to open at once: its name, or the start of it.", autocompletion=complete_runs),
+    ] = None,
     port: Annotated[int | None, typer.Option(min=1, max=65535, help="By default 8321, or the next free one.")] = None,
     host: Annotated[str, typer.Option(help="Another address than this machine's own; needs the token then.")] = (
         "127.0.0.1"
     ),
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address, open nothing.")] = False,
-    runs_dir: Annotated[Path, typer.Option(help="Where runs are.")] = Path("runs"),
-    laps: Annotated[Path, typer.Option(help="Where people's laps are kept.")] = Path("laps"),
+    runs_dir: RunsDirOption = RUNS,
+    laps: Annotated[Path, typer.Option(help="Folder of recorded human laps.")] = Path("laps"),
 ) -> None:
     """Open the page; it attaches to running experiments and starts new ones."""
     import webbrowser

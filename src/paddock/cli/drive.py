@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
+from paddock.cli.completion import CARS, complete_from, complete_opponents, complete_tracks
 from paddock.cli.page import page_beside
+from paddock.cli.run_options import RUNS, RunsDirOption
 from paddock.core.errors import unknown_choice
 
 app = typer.Typer(pretty_exceptions_enable=False)
@@ -16,16 +18,39 @@ app = typer.Typer(pretty_exceptions_enable=False)
 
 @app.command()
 def drive(
-    track: Annotated[str | None, typer.Option(help="Where; by default meadow, or where the opponent trained.")] = None,
-    car: Annotated[str | None, typer.Option(help="arcade, f1tenth, gt or road; by default the opponent's.")] = None,
-    against: Annotated[str | None, typer.Option(help="A run, a policy's folder, or classical.")] = None,
+    track: Annotated[
+        str | None,
+        typer.Option(help="Track; by default the opponent's own, or meadow.", autocompletion=complete_tracks),
+    ] = None,
+    car: Annotated[
+        str | None,
+        typer.Option(
+            help="arcade, f1tenth, gt or road; by default the opponent's.", autocompletion=complete_from(*CARS)
+        ),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN|POLICY|classical",
+            help="The opponent: a run, a policy's folder, or the classical driver.",
+            autocompletion=complete_opponents,
+        ),
+    ] = None,
     driver: Annotated[str, typer.Option(help="Your name, for the laps you drive.")] = "you",
-    mode: Annotated[str, typer.Option(help="Who drives your car at first: manual, ai or assisted.")] = "manual",
-    port: Annotated[int | None, typer.Option(min=1, max=65535, help="Of the page; by default a free one.")] = None,
+    mode: Annotated[
+        str,
+        typer.Option(
+            help="Control of your car at the start: manual, ai or assisted.",
+            autocompletion=complete_from("manual", "ai", "assisted"),
+        ),
+    ] = "manual",
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="Port of the page; by default a free one.")] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address, open nothing.")] = False,
-    session: Annotated[bool, typer.Option("--session", help="Only the world, for a dashboard that is open.")] = False,
-    runs_dir: Annotated[Path, typer.Option(help="Where runs are.")] = Path("runs"),
-    laps: Annotated[Path, typer.Option(help="Where people's laps are kept.")] = Path("laps"),
+    session: Annotated[
+        bool, typer.Option("--session", help="Start only the simulation; attach from a running dashboard.")
+    ] = False,
+    runs_dir: RunsDirOption = RUNS,
+    laps: Annotated[Path, typer.Option(help="Folder of recorded human laps.")] = Path("laps"),
 ) -> None:
     """Drive yourself: against an agent, the classical driver, the clock."""
     from paddock.orchestration.driving_session import MODES, DrivingSession, session_folder

@@ -1,13 +1,14 @@
-"""`paddock evaluate`: judge a run or an exported policy."""
+"""`paddock evaluate`: evaluate a run or an exported policy."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from paddock.cli.completion import complete_evaluation, complete_from, complete_runs, complete_tracks
+from paddock.cli.run_options import RUNS, JsonOption, RunsDirOption
 from paddock.core.errors import InputError
 
 CONTEXT = 5  # steps that a world model sees before it imagines
@@ -16,27 +17,48 @@ app = typer.Typer(pretty_exceptions_enable=False)
 
 @app.command()
 def evaluate(
-    subject: Annotated[str, typer.Argument(metavar="RUN|POLICY", help="A run's path or name, or a policy's folder.")],
+    subject: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|POLICY", help="A run's path or name, or a policy's folder.", autocompletion=complete_runs
+        ),
+    ],
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[KEY=VALUE ...]", help="controller=NAME, environment.KEY=VALUE, controllers.KEY=VALUE."
+            metavar="[KEY=VALUE ...]",
+            help="controller=NAME, environment.KEY=VALUE, controllers.KEY=VALUE.",
+            autocompletion=complete_evaluation,
         ),
     ] = None,
-    track: Annotated[list[str] | None, typer.Option(help="Race tracks to judge on, in place of training's.")] = None,
-    episodes: Annotated[int, typer.Option(min=1, help="Whole episodes, or starts, to judge.")] = 64,
-    seed: Annotated[int, typer.Option(min=0, help="Of the first start; the others follow.")] = 1000,
-    stochastic: Annotated[bool, typer.Option("--stochastic", help="Sample actions instead of the likeliest.")] = False,
-    which: Annotated[str, typer.Option(help="best (by evaluation) or latest.")] = "best",
+    track: Annotated[
+        list[str] | None,
+        typer.Option(help="Race track to evaluate on instead of training's; repeat.", autocompletion=complete_tracks),
+    ] = None,
+    episodes: Annotated[int, typer.Option(min=1, help="Number of whole episodes, or of starts.")] = 64,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first start; the others follow.")] = 1000,
+    stochastic: Annotated[
+        bool, typer.Option("--stochastic", help="Sample actions instead of taking the most likely one.")
+    ] = False,
+    which: Annotated[
+        str,
+        typer.Option(help="best (by evaluation) or latest.", autocompletion=complete_from("best", "latest")),
+    ] = "best",
     video: Annotated[bool, typer.Option("--video", help="Write an mp4 of one episode.")] = False,
     world_model: Annotated[
-        bool, typer.Option("--world-model", help="Judge the world model: its errors, and the score without it.")
+        bool,
+        typer.Option(
+            "--world-model",
+            help="Evaluate the world model: its prediction errors, and the score with the model disabled.",
+        ),
     ] = False,
-    horizon: Annotated[int | None, typer.Option(min=1, help="Steps that a world model has to imagine (15).")] = None,
-    runs_dir: Annotated[Path, typer.Option(help="Where runs are.")] = Path("runs"),
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+    horizon: Annotated[
+        int | None, typer.Option(min=1, help="Steps that a world model has to predict; 15 by default.")
+    ] = None,
+    runs_dir: RunsDirOption = RUNS,
+    as_json: JsonOption = False,
 ) -> None:
-    """Judge a trained policy: whole episodes, fixed seeds, frozen parameters."""
+    """Evaluate a trained policy: whole episodes, fixed seeds, frozen parameters."""
     from paddock.experiments.display import show_table
     from paddock.orchestration.judge import find_subject
     from paddock.rollout.evaluation import record_video

@@ -7,18 +7,26 @@ from typing import Annotated
 
 import typer
 
+from paddock.cli.completion import complete_from
 from paddock.cli.run_options import RUNS, JsonOption, RunsArgument, RunsDirOption
 
+FORMATS = ("csv", "json", "latex", "markdown", "parquet")
 app = typer.Typer(pretty_exceptions_enable=False)
 
 
 @app.command()
 def export(
     runs: RunsArgument,
-    format: Annotated[str, typer.Option("--format", help="csv, json, latex, markdown or parquet.")] = "csv",
+    format: Annotated[
+        str,
+        typer.Option("--format", help="csv, json, latex, markdown or parquet.", autocompletion=complete_from(*FORMATS)),
+    ] = "csv",
     table: Annotated[
         str | None,
-        typer.Option(help="points (as logged), runs (final values) or groups (with intervals)."),
+        typer.Option(
+            help="points (as logged), runs (final values) or groups (with intervals).",
+            autocompletion=complete_from("points", "runs", "groups"),
+        ),
     ] = None,
     metrics: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only these metrics; repeat.")] = None,
     group_by: Annotated[

@@ -4,36 +4,39 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
 import sys
+from functools import partial
 
 import typer
 from rich.console import Console
-from typer.core import TyperGroup
 
 from paddock import __version__
+from paddock.cli.completion import VARIABLE, silently
+from paddock.cli.help import VerbCommand, VerbGroup
 from paddock.core.errors import PaddockError, unknown_choice
 
 # verb: (module with a Typer `app`, one line of help). A verb's module is imported only when the verb is used.
 VERBS = {
     "train": ("paddock.cli.train", "Train an agent, or resume a run."),
-    "evaluate": ("paddock.cli.evaluate", "Judge a trained policy: whole episodes, fixed seeds."),
-    "race": ("paddock.cli.race", "Race policies beside the classical driver and recorded people."),
-    "dashboard": ("paddock.cli.dashboard", "Watch, steer and start runs in the browser."),
-    "drive": ("paddock.cli.drive", "Take the wheel yourself, in the browser."),
+    "evaluate": ("paddock.cli.evaluate", "Evaluate a trained policy: whole episodes, fixed seeds."),
+    "race": ("paddock.cli.race", "Race policies against the classical driver and recorded human laps."),
+    "dashboard": ("paddock.cli.dashboard", "Watch, control and start runs in the browser."),
+    "drive": ("paddock.cli.drive", "Drive yourself, in the browser."),
     "list": ("paddock.cli.list", "Find runs: filter, sort, tags."),
     "show": ("paddock.cli.show", "Everything about one run."),
     "compare": ("paddock.cli.compare", "Runs side by side, with intervals and a report."),
     "export": ("paddock.cli.export", "Runs as csv, json, latex, markdown or parquet."),
     "sweep": ("paddock.cli.sweep", "Every combination of some options, over seeds."),
     "tune": ("paddock.cli.tune", "Search for good options with Optuna."),
-    "verify": ("paddock.cli.verify", "Run a run again and say whether it comes out the same."),
-    "cleanup": ("paddock.cli.cleanup", "Give room back; configurations and metrics stay."),
+    "verify": ("paddock.cli.verify", "Run a run again and check that the result is identical."),
+    "cleanup": ("paddock.cli.cleanup", "Free disk space; configurations and metrics stay."),
     "tag": ("paddock.cli.tag", "Tag runs, and pin those that cleanup must not touch."),
     "tracks": ("paddock.cli.tracks", "List, draw, generate and import race tracks."),
 }
 
 
-class LazyGroup(TyperGroup):
+class LazyGroup(VerbGroup):
     """A group whose commands are imported when they are asked for."""
 
     def list_commands(self, ctx):  # type: ignore[no-untyped-def]
@@ -43,21 +46,24 @@ class LazyGroup(TyperGroup):
         if name not in VERBS:
             raise unknown_choice("command", name, VERBS)
         module, summary = VERBS[name]
-        command = typer.main.get_command(importlib.import_module(module).app)
+        verb: typer.Typer = importlib.import_module(module).app
+        for info in verb.registered_commands:
+            info.cls = VerbCommand
+        verb.info.cls = VerbGroup
+        command = typer.main.get_command(verb)
         command.name, command.short_help = name, summary
         return command
 
 
 app = typer.Typer(
     cls=LazyGroup,
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Paddock: a reinforcement-learning lab for driving and control.",
 )
 
 
 @app.callback(invoke_without_command=True)
-def _root(version: bool = typer.Option(False, "--version", help="Print the version and leave.")) -> None:
+def _root(version: bool = typer.Option(False, "--version", help="Print the version and exit.")) -> None:
     if version:
         print(f"paddock {__version__}")
         raise typer.Exit
@@ -65,10 +71,13 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
 
 def main() -> None:
     """Entry point."""
+    if VARIABLE in os.environ:
+        silently(partial(app, prog_name="paddock"))
+        return
     errors = Console(stderr=True)
     logging.basicConfig(level=logging.WARNING, format="warning: %(message)s")
     try:
-        app()
+        app(prog_name="paddock")
     except PaddockError as error:
         errors.print(f"[bold red]error:[/] {_escaped(error)}", highlight=False, soft_wrap=True)
         sys.exit(error.exit_code)

@@ -1,4 +1,4 @@
-"""`paddock race`: a leaderboard of agents, the classical driver and recorded people, with a picture."""
+"""`paddock race`: a leaderboard of agents, the classical driver and recorded human laps, with a picture."""
 
 from __future__ import annotations
 
@@ -8,27 +8,38 @@ from typing import Annotated, Any
 
 import typer
 
+from paddock.cli.completion import complete_runs, complete_tracks
+from paddock.cli.run_options import RUNS, JsonOption, RunsDirOption
+
 app = typer.Typer(pretty_exceptions_enable=False)
 
 
 @app.command()
 def race(
     drivers: Annotated[
-        list[str], typer.Argument(metavar="RUN|POLICY ...", help="Runs (the newest of a name) or policies.")
+        list[str],
+        typer.Argument(
+            metavar="RUN|POLICY", help="Runs (the newest of a name) or policies.", autocompletion=complete_runs
+        ),
     ],
-    track: Annotated[str | None, typer.Option(help="Where; by default where the first one trained.")] = None,
+    track: Annotated[
+        str | None,
+        typer.Option(
+            help="Track; by default the one that the first policy trained on.", autocompletion=complete_tracks
+        ),
+    ] = None,
     starts: Annotated[int, typer.Option(min=1, help="Standing starts, spread over the lap; the best lap counts.")] = 16,
-    seed: Annotated[int, typer.Option(min=0, help="Of the starts.")] = 1000,
-    people: Annotated[Path, typer.Option(help="A folder of recorded laps.")] = Path("laps"),
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the starts.")] = 1000,
+    people: Annotated[Path, typer.Option(help="Folder of recorded human laps.")] = Path("laps"),
     video: Annotated[bool, typer.Option("--video", help="Film the best lap against the classical driver.")] = False,
     save_laps: Annotated[
         bool, typer.Option("--save-laps", help="Write every driver's best lap as a lap file.")
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="Where to write; races/TRACK by default.")] = None,
-    runs_dir: Annotated[Path, typer.Option(help="Where runs are.")] = Path("runs"),
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder to write to; races/TRACK by default.")] = None,
+    runs_dir: RunsDirOption = RUNS,
+    as_json: JsonOption = False,
 ) -> None:
-    """Race policies on one track, beside the classical driver and recorded people."""
+    """Race policies on one track, against the classical driver and recorded human laps."""
     from rich.console import Console
 
     from paddock.orchestration.racing_race import run_race

@@ -1,42 +1,31 @@
-"""Arguments that the verbs of the experiment store share, and the completion of run names in the shell."""
+"""Arguments and options that several verbs share."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-
-def complete_runs(context: typer.Context, incomplete: str) -> list[str]:
-    """Folders of runs, and the names given to several of them, that begin like this."""
-    import re
-
-    from paddock.experiments.run import STAMP, run_names
-
-    given: Any = context.params.get("runs_dir")
-    folders = run_names(Path(given or "runs"))
-    names = {re.sub(f"{STAMP}$", "", folder) for folder in folders}
-    return [name for name in [*sorted(names), *folders] if name.startswith(incomplete)]
-
+from paddock.cli.completion import complete_runs
 
 RunArgument = Annotated[
     str,
     typer.Argument(
         metavar="RUN",
-        help="A run's path, name (the newest), id, or a beginning or glob that fits one.",
+        help="A run's path, name (the newest), id, or a prefix or glob that matches one run.",
         autocompletion=complete_runs,
     ),
 ]
 RunsArgument = Annotated[
     list[str],
     typer.Argument(
-        metavar="RUN ...",
-        help="Runs: paths, names (all runs of that name), ids, beginnings, globs.",
+        metavar="RUN",
+        help="Runs: paths, names (all runs of that name), ids, prefixes, globs.",
         autocompletion=complete_runs,
     ),
 ]
-RunsDirOption = Annotated[Path, typer.Option(help="Where runs are.")]
+RunsDirOption = Annotated[Path, typer.Option(help="The folder of runs.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
 FilterOption = Annotated[
     list[str] | None,

@@ -17,11 +17,13 @@ app = typer.Typer(pretty_exceptions_enable=False)
 @app.command()
 def sweep(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The sweep, as YAML: see docs/sweeps.md.")],
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Also what failed the last time.")] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Also run again what failed the last time.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the runs that there would be.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a sweep, or go on with one: what is finished is not repeated."""
+    """Run a sweep, or continue one: what is finished is not repeated."""
     from paddock.experiments.executor import LocalExecutor
     from paddock.experiments.live_table import LiveTable
     from paddock.experiments.sweep import SweepConfig, run_sweep, sweep_rows

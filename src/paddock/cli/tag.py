@@ -16,15 +16,15 @@ app = typer.Typer(pretty_exceptions_enable=False)
 @app.command()
 def tag(
     runs: RunsArgument,
-    add: Annotated[list[str] | None, typer.Option(metavar="WORD", help="Tag them; repeat.")] = None,
-    remove: Annotated[list[str] | None, typer.Option(metavar="WORD", help="Take a tag away; repeat.")] = None,
+    add: Annotated[list[str] | None, typer.Option(metavar="WORD", help="Add a tag; repeat.")] = None,
+    remove: Annotated[list[str] | None, typer.Option(metavar="WORD", help="Remove a tag; repeat.")] = None,
     pin: Annotated[
         bool | None, typer.Option("--pin/--unpin", help="A pinned run is never touched by paddock cleanup.")
     ] = None,
     runs_dir: RunsDirOption = RUNS,
     as_json: JsonOption = False,
 ) -> None:
-    """Tag runs, pin them, or take either back."""
+    """Add and remove tags and pins."""
     from paddock.experiments.run import RunFolder
     from paddock.experiments.store import register
 

@@ -11,11 +11,18 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from paddock.cli.completion import CARS, complete_from, complete_tracks
+
 app = typer.Typer(help="List, draw, generate and import tracks.", no_args_is_help=True)
 
 ROOM_FOR_DESCRIPTIONS = 130  # characters across, from which the list has a column for them
 
-CarOption = Annotated[str, typer.Option(help="The car of the reference lap: arcade, f1tenth, gt or road.")]
+CarOption = Annotated[
+    str,
+    typer.Option(
+        help="The car of the reference lap: arcade, f1tenth, gt or road.", autocompletion=complete_from(*CARS)
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
@@ -56,9 +63,14 @@ def list_tracks(car: CarOption = "gt", as_json: JsonOption = False) -> None:
 
 @app.command("show")
 def show_track(
-    track: Annotated[str, typer.Argument(help="A track's name, `procedural:SEED`, or a CSV file.")],
+    track: Annotated[
+        str,
+        typer.Argument(help="A track's name, procedural:SEED, or a CSV file.", autocompletion=complete_tracks),
+    ],
     car: CarOption = "gt",
-    output: Annotated[Path | None, typer.Option(help="Where the picture goes, .png or .svg [NAME.png].")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="The picture to write, a png or svg file; NAME.png by default.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Draw a track with a car's reference line coloured by speed."""
@@ -84,13 +96,13 @@ def show_track(
 @app.command("generate")
 def generate_track(
     seed: Annotated[int, typer.Option(help="The same seed and options give the same track on every machine.")],
-    style: Annotated[str, typer.Option(help="`loop`: flowing; `circuit`: straights and tight corners.")] = "loop",
+    style: Annotated[str, typer.Option(help="loop: flowing; circuit: straights and tight corners.")] = "loop",
     points: Annotated[int, typer.Option(help="Bumps and dents around a loop; at most this many corners.")] = 14,
-    radius: Annotated[float, typer.Option(help="Of the circle the track is bent from, m.")] = 190.0,
-    amplitude: Annotated[float, typer.Option(help="Of the noise, as a share of the radius.")] = 0.8,
-    width: Annotated[float, typer.Option(help="Of the road, m.")] = 11.0,
+    radius: Annotated[float, typer.Option(help="Radius of the circle that the track is bent from, m.")] = 190.0,
+    amplitude: Annotated[float, typer.Option(help="Amplitude of the noise, as a share of the radius.")] = 0.8,
+    width: Annotated[float, typer.Option(help="Width of the road, m.")] = 11.0,
     obstacles: Annotated[int, typer.Option(help="Obstacles on the road; a passage always stays free.")] = 0,
-    output: Annotated[Path | None, typer.Option(help="The CSV file to write [procedural-SEED.csv].")] = None,
+    output: Annotated[Path | None, typer.Option(help="The CSV file to write; procedural-SEED.csv by default.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make a seeded track and write it as CSV."""
@@ -110,8 +122,11 @@ def generate_track(
 @app.command("import")
 def import_track(
     file: Annotated[Path, typer.Argument(help="A CSV of x_m, y_m, w_tr_right_m, w_tr_left_m.")],
-    name: Annotated[str | None, typer.Option(help="What to call the track [the file's name].")] = None,
-    car: Annotated[str, typer.Option(help="The car that has to fit: arcade, f1tenth, gt or road.")] = "gt",
+    name: Annotated[str | None, typer.Option(help="What to call the track; the file's name by default.")] = None,
+    car: Annotated[
+        str,
+        typer.Option(help="The car that has to fit: arcade, f1tenth, gt or road.", autocompletion=complete_from(*CARS)),
+    ] = "gt",
     bridge: Annotated[bool, typer.Option("--bridge", help="The road passes over itself, on purpose.")] = False,
     replace: Annotated[bool, typer.Option("--replace", help="Replace an imported track of that name.")] = False,
     as_json: JsonOption = False,

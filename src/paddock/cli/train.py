@@ -11,41 +11,77 @@ from typing import Annotated, Any
 
 import typer
 
+from paddock.cli.completion import complete_presets, complete_runs, complete_training
+from paddock.cli.run_options import JsonOption
+from paddock.cli.train_seeds import print_seeds, train_side_by_side
 from paddock.core.errors import InputError
 
+EXAMPLES = """
+Examples:
+  paddock train racing --name demo training.max_seconds=60
+  paddock train ppo_cartpole --seed 1,2,3 --jobs 2 optimizers.main.learning_rate=1e-3
+  paddock train --resume demo training.total_steps=8_000_000
+"""
 app = typer.Typer(pretty_exceptions_enable=False)
 
 
-@app.command()
+@app.command(epilog=EXAMPLES)
 def train(
+    context: typer.Context,
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[EXPERIMENT] [KEY=VALUE ...]", help="What to run and change."),
+        typer.Argument(
+            metavar="[EXPERIMENT] [KEY=VALUE ...]",
+            help="What to train, and options to change. See --list and --print-config.",
+            autocompletion=complete_training,
+        ),
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="Your own YAML: an experiment's file, or a directory.")] = None,
-    preset: Annotated[str | None, typer.Option(help="A variation on the experiment, for example smoke.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Your own YAML: an experiment's file, or a directory.")
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(help="A variation of the experiment, for example smoke.", autocompletion=complete_presets),
+    ] = None,
     name: Annotated[str | None, typer.Option(help="The run's name; the experiment's by default.")] = None,
-    seed: Annotated[str | None, typer.Option(help="One seed or several, 1,2,3: one run a seed.")] = None,
-    resume: Annotated[str | None, typer.Option(help="Go on with a run: its path, or the start of its name.")] = None,
-    plugin: Annotated[list[str] | None, typer.Option(help="A package of yours that _target_ may name.")] = None,
+    seed: Annotated[
+        str | None, typer.Option(metavar="N[,N...]", help="One seed or several, 1,2,3: one run per seed.")
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Seeds to run at the same time, each in its own process.")
+    ] = 1,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN", help="Continue a run: its path, or the start of its name.", autocompletion=complete_runs
+        ),
+    ] = None,
+    plugin: Annotated[
+        list[str] | None, typer.Option(metavar="PACKAGE", help="A package of yours that _target_ may name; repeat.")
+    ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Anomaly detection, statistics, a profile.")] = False,
-    dashboard: Annotated[bool, typer.Option("--dashboard", help="Open the page beside the run.")] = False,
-    print_config: Annotated[bool, typer.Option("--print-config", help="Show the resolved whole, do not run.")] = False,
-    list_experiments: Annotated[bool, typer.Option("--list", help="The experiments that ship.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+    dashboard: Annotated[bool, typer.Option("--dashboard", help="Open the dashboard with the run.")] = False,
+    print_config: Annotated[
+        bool, typer.Option("--print-config", help="Print the resolved configuration and exit.")
+    ] = False,
+    list_experiments: Annotated[bool, typer.Option("--list", help="List the experiments and exit.")] = False,
+    runs_dir: Annotated[
+        Path | None, typer.Option(help="The folder of runs, the same as runs_dir=DIR; runs by default.")
+    ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Train an agent, or resume a run."""
     from rich.console import Console
 
     from paddock.config.compose import choices, describe
-    from paddock.experiments.run import RunFolder
+    from paddock.experiments.trials import override_value
     from paddock.orchestration import summary
-    from paddock.orchestration.launch import RESUME_RULE, Request, new_run, resolve, resumed_run
+    from paddock.orchestration.launch import RESUME_RULE, Request, new_run, resolve
 
     _register(plugin or [])
     experiment, overrides = _split(arguments or [])
-    if debug:
-        overrides.append("debug=true")
+    overrides += ["debug=true"] if debug else []
+    overrides += [f"runs_dir={override_value(str(runs_dir))}"] if runs_dir is not None else []
     console = Console(stderr=as_json)
 
     if list_experiments:
@@ -55,47 +91,66 @@ def train(
         print(json.dumps(known, indent=2) if as_json else "\n".join(lines))
         return
     if resume is not None:
-        if experiment or config or preset or seed or name:
-            raise InputError("--resume goes on with a run as it was; beside it there is only key=value. " + RESUME_RULE)
-        run = RunFolder.find(_runs_dir(overrides), resume)
-        overrides = [text for text in overrides if not text.startswith("runs_dir=")]
-        console.print(RESUME_RULE, highlight=False)
-        with resumed_run(run, overrides, console) as orchestrator, _page(run, is_wanted=dashboard):
-            _report(orchestrator, orchestrator.run(), console, as_json=as_json)
+        if experiment or config or preset or seed or name or jobs > 1:
+            raise InputError("--resume continues a run as it was; beside it there is only key=value. " + RESUME_RULE)
+        _resume(resume, runs_dir, overrides, console, dashboard=dashboard, as_json=as_json)
         return
     if experiment is None and config is None:
         listed = ", ".join(choices("experiment"))
         raise InputError(f"say what to train: paddock train EXPERIMENT. There are: {listed}.")
-    for one_seed in _seeds(seed):
-        request = Request(experiment, config, preset, name, one_seed, overrides)
-        settings, composed = resolve(request)
-        if print_config:
+    seeds = _seeds(seed)
+    requests = [Request(experiment, config, preset, name, one_seed, overrides) for one_seed in seeds]
+    if print_config:
+        for request in requests:
+            settings, composed = resolve(request)
             values = settings.model_dump(mode="json", by_alias=True)
             whole = {"config": values, "origins": composed.origins}
             print(json.dumps(whole, indent=2) if as_json else summary.config_with_origins(values, composed.origins))
-            continue
+        return
+    if jobs > 1:
+        train_side_by_side(context, requests, jobs, as_json=as_json)
+        return
+    endings = []
+    for request in requests:
+        settings, _ = resolve(request)
         with new_run(settings, console, request) as orchestrator:
             with _page(orchestrator.run_folder, is_wanted=dashboard):
                 outcome = orchestrator.run()
-            _report(orchestrator, outcome, console, as_json=as_json)
+            run = orchestrator.run_folder
+            endings.append(summary.outcome_values(run, outcome))
+            if not as_json:
+                summary.print_outcome(console, run, outcome, orchestrator.config)
         if outcome.status == "stopped":
-            return
+            break
+    if as_json:
+        print(json.dumps(endings if len(requests) > 1 else endings[0], indent=2))
+    elif len(requests) > 1:
+        print_seeds(settings, endings)
+
+
+def _resume(
+    given: str, runs_dir: Path | None, overrides: Sequence[str], console: Any, *, dashboard: bool, as_json: bool
+) -> None:
+    from paddock.experiments.run import RunFolder
+    from paddock.orchestration import summary
+    from paddock.orchestration.launch import RESUME_RULE, resumed_run
+
+    run = RunFolder.find(runs_dir or _runs_dir(overrides), given)
+    overrides = [text for text in overrides if not text.startswith("runs_dir=")]
+    console.print(RESUME_RULE, highlight=False)
+    with resumed_run(run, overrides, console) as orchestrator:
+        with _page(run, is_wanted=dashboard):
+            outcome = orchestrator.run()
+        if as_json:
+            print(json.dumps(summary.outcome_values(run, outcome), indent=2))
+        else:
+            summary.print_outcome(console, run, outcome, orchestrator.config)
 
 
 def _page(run: Any, *, is_wanted: bool) -> AbstractContextManager[None]:
     from paddock.cli.page import page_beside
 
     return page_beside(run.name, run.path.parent) if is_wanted else nullcontext()
-
-
-def _report(orchestrator: Any, outcome: Any, console: Any, *, as_json: bool) -> None:
-    from paddock.orchestration import summary
-
-    run = orchestrator.run_folder
-    if as_json:
-        print(json.dumps(summary.outcome_values(run, outcome), indent=2))
-    else:
-        summary.print_outcome(console, run, outcome, metric=orchestrator.config.evaluation.metric)
 
 
 def _runs_dir(overrides: Sequence[str]) -> Path:
@@ -114,9 +169,12 @@ def _seeds(text: str | None) -> list[int | None]:
     if text is None:
         return [None]
     try:
-        return [int(part) for part in text.split(",")]
+        seeds: list[int | None] = [int(part) for part in text.split(",")]
     except ValueError as error:
         raise InputError(f"--seed '{text}' is not a number or a list like 1,2,3.") from error
+    if len(set(seeds)) < len(seeds):
+        raise InputError(f"--seed '{text}' names a seed twice; the two runs would be identical.")
+    return seeds
 
 
 def _register(plugins: Sequence[str]) -> None:

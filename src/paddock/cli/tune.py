@@ -20,7 +20,7 @@ def tune(
     html: Annotated[Path | None, typer.Option(help="Where to write the report; reports/NAME.html by default.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Search with Optuna, or go on with a search; hopeless trials are given up early."""
+    """Search with Optuna, or continue a search; trials without promise are stopped early."""
     from paddock.experiments.display import duration, number
     from paddock.experiments.executor import LocalExecutor
     from paddock.experiments.live_table import LiveTable

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from paddock.config.schema import Schema, schema_of
 from paddock.core.errors import InputError, did_you_mean
+from paddock.core.mappings import flatten
 
+MOST_SUGGESTED = 4
 Record = TypeVar("Record", bound=Schema)
 
 
@@ -32,7 +35,7 @@ def _describe(detail: Any, values: Mapping[str, Any], schema: type[BaseModel], o
     origin = f"  [{origins[key]}]" if key in origins else ""
     if detail["type"] == "extra_forbidden":
         allowed = _fields_at(location[:-1], values, schema)
-        hint = did_you_mean(str(location[-1]), allowed)
+        hint = did_you_mean(str(location[-1]), allowed) or _meant_elsewhere(key, values)
         listed = f" Allowed here: {', '.join(allowed)}." if allowed and not hint else ""
         return f"{key}: there is no such option.{hint}{listed}{origin}"
     if detail["type"] == "missing":
@@ -41,6 +44,22 @@ def _describe(detail: Any, values: Mapping[str, Any], schema: type[BaseModel], o
     if detail["type"] == "value_error" and not isinstance(detail["input"], str | int | float | bool):
         return f"{key}: {message}{origin}"
     return f"{key} = {_short(detail['input'])}: {message}{origin}"
+
+
+def _meant_elsewhere(key: str, values: Mapping[str, Any]) -> str:
+    """A hint for a key whose last word stands in other places, such as `learning_rate`."""
+    word = key.rpartition(".")[2]
+    known = [other for other, _ in flatten(values) if other != key and not other.startswith(f"{key}.")]
+    words = {other: other.rpartition(".")[2] for other in known}
+    closest = get_close_matches(word, list(words.values()), n=1, cutoff=0.8)
+    same = [other for other in known if words[other] in closest]
+    # An interpolated copy, such as environment.reward, says nothing more than the section that it is a copy of.
+    same = [one for one in same if not any(one.endswith(f".{other}") for other in same)]
+    if not same:
+        return ""
+    listed = [f"'{one}'" for one in same[:MOST_SUGGESTED]]
+    more = f" or {len(same) - len(listed)} more" if len(same) > len(listed) else ""
+    return f" Did you mean {' or '.join(listed)}{more}?"
 
 
 def _is_union_tag(part: int | str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import gymnasium
@@ -63,6 +64,17 @@ def make(config: GymConfig, num_envs: int, render_mode: str | None = None) -> Ve
     return explained(config.id, lambda: vectorize(make_one, num_envs, in_processes=in_processes))
 
 
+def _suggestions(name: str) -> str:
+    """Ids that are spelt alike; where none is, those that are least unlike, and how to see them all."""
+    close = did_you_mean(name, gymnasium.registry)
+    if close:
+        return close
+    bare = {known.rpartition("-v")[0].rpartition("/")[2].lower(): known for known in gymnasium.registry}
+    alike = get_close_matches(name.rpartition("-v")[0].lower() or name.lower(), list(bare), n=3, cutoff=0.0)
+    listed = ", ".join(bare[one] for one in alike)
+    return f" The closest ids: {listed}. All of them: python -c 'import gymnasium; gymnasium.pprint_registry()'"
+
+
 def _refuse_wrappers(config: GymConfig) -> None:
     for option, is_set in (
         ("flatten_observation", config.flatten_observation),
@@ -82,8 +94,7 @@ def explained(name: str, attempt: Callable[[], Made]) -> Made:
     try:
         return attempt()
     except UnregisteredEnv as error:
-        hint = did_you_mean(name, gymnasium.registry)
-        raise InputError(f"there is no Gymnasium environment '{name}'.{hint}") from error
+        raise InputError(f"there is no Gymnasium environment '{name}'.{_suggestions(name)}") from error
     except (DependencyNotInstalled, ModuleNotFoundError) as error:
         extra = next((extra for module, extra in EXTRAS.items() if module in str(error).lower()), None)
         remedy = f"Install it: pip install 'paddock[{extra}]'" if extra else str(error)

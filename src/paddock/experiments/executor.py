@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Executor(Protocol):
 
     def has_room(self) -> bool: ...
 
-    def submit(self, job: Job) -> None: ...
+    def submit(self, job: Job) -> Any: ...
 
     def ended(self) -> dict[str, int]:
         """Exit codes by key, of the jobs that have ended since the last call."""
@@ -49,7 +49,8 @@ class LocalExecutor:
     def has_room(self) -> bool:
         return len(self._processes) < self._parallel_jobs
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: Job) -> int:
+        """Start a process; its id."""
         job.log.parent.mkdir(parents=True, exist_ok=True)
         with job.log.open("ab") as log:
             self._processes[job.key] = subprocess.Popen(
@@ -59,6 +60,7 @@ class LocalExecutor:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C reaches who started them, and is passed on once.
             )
+        return self._processes[job.key].pid
 
     def ended(self) -> dict[str, int]:
         codes = {key: code for key, process in self._processes.items() if (code := process.poll()) is not None}

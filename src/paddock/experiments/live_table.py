@@ -15,8 +15,9 @@ ROWS = 30  # that are drawn; those that are done make room first
 class LiveTable:
     """columns as in `show_table`; one of them is the status, by its number, and the first ones name the row."""
 
-    def __init__(self, columns: Sequence[str], *, status: int, quiet: bool = False) -> None:
-        self._columns, self._status, self._is_quiet = columns, status, quiet
+    def __init__(self, columns: Sequence[str], *, status: int, quiet: bool = False, vanishes: bool = False) -> None:
+        """`vanishes`: with its end, to make room for another table."""
+        self._columns, self._status, self._is_quiet, self._vanishes = columns, status, quiet, vanishes
         self._told: dict[int, str] = {}
         self._live: Any = None
 
@@ -24,7 +25,7 @@ class LiveTable:
         if sys.stdout.isatty() and not self._is_quiet:
             from rich.live import Live
 
-            self._live = Live(console=make_console(), auto_refresh=False)
+            self._live = Live(console=make_console(), auto_refresh=False, transient=self._vanishes)
             self._live.__enter__()
         return self
 

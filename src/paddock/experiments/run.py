@@ -26,6 +26,7 @@ from paddock.core.errors import InputError, PaddockError, did_you_mean
 from paddock.core.files import append_line, replace_file
 
 STAMP = r"-\d{8}-\d{6}(-\d+)?"
+SEED = r"(-s\d+)?"  # between the name and the stamp of a training run
 VERSIONED = ("paddock", "torch", "numpy", "gymnasium", "numba")
 GLOB = re.compile(r"[*?\[]")
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one in C is ten times as fast
@@ -50,10 +51,11 @@ class RunFolder:
         self.judgements = path / "judgements"
 
     @classmethod
-    def create(cls, runs_dir: Path, name: str, config: Mapping[str, Any]) -> RunFolder:
-        """A new folder `<name>-<timestamp>`; two that start in the same second get different ones."""
+    def create(cls, runs_dir: Path, name: str, config: Mapping[str, Any], *, seed: int | None = None) -> RunFolder:
+        """A new folder `<name>-s<seed>-<timestamp>`; two that start in the same second get different ones."""
         if not re.fullmatch(r"[\w.-]+", name):
             raise InputError(f"'{name}' cannot name a run; use letters, digits, '-', '_' and '.'.")
+        name = name if seed is None else f"{name}-s{seed}"
         stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
         for suffix in ["", *(f"-{number}" for number in range(2, 1000))]:
             path = runs_dir / f"{name}-{stamp}{suffix}"
@@ -72,7 +74,7 @@ class RunFolder:
     def find(cls, runs_dir: Path, given: str) -> RunFolder:
         """One run: at a path, the newest that was given this name, or the only one that a beginning or a glob fits."""
         matches = cls.find_all(runs_dir, given)
-        if len(matches) == 1 or re.fullmatch(rf"{re.escape(given)}{STAMP}", matches[-1].name):
+        if len(matches) == 1 or _is_named(matches[-1].name, given):
             return matches[-1]
         names = ", ".join(match.name for match in matches)
         raise InputError(f"'{given}' could be any of: {names}. Give more of the name.")
@@ -87,14 +89,14 @@ class RunFolder:
             matches = fnmatch.filter(names, given)
         else:
             matches = [name for name in names if name == given]
-            matches = matches or [name for name in names if re.fullmatch(rf"{re.escape(given)}{STAMP}", name)]
+            matches = matches or [name for name in names if _is_named(name, given)]
             matches = matches or [name for name in names if name.startswith(given)]
             matches = matches or [name for name in names if _has_id(cls(runs_dir / name), given)]
         if matches:
-            return [cls(runs_dir / name) for name in matches]
+            return [cls(runs_dir / name) for name in sorted(matches, key=_moment)]
         raise InputError(
             f"there is no run '{given}' in '{runs_dir}'."
-            + did_you_mean(given, [*dict.fromkeys(re.sub(f"{STAMP}$", "", name) for name in names), *names])
+            + did_you_mean(given, [*dict.fromkeys(base_name(name) for name in names), *names])
             + (f" There are: {', '.join(names[-10:])}." if names else " There are none yet.")
         )
 
@@ -170,6 +172,21 @@ def run_names(runs_dir: Path) -> list[str]:
         return []
     with os.scandir(runs_dir) as entries:
         return sorted(entry.name for entry in entries if os.path.exists(f"{entry.path}/config.yaml"))
+
+
+def base_name(folder: str) -> str:
+    """The name that a run was given: its folder's without the seed and the time."""
+    return re.sub(f"{SEED}{STAMP}$", "", folder)
+
+
+def _is_named(folder: str, given: str) -> bool:
+    return re.fullmatch(rf"{re.escape(given)}{SEED}{STAMP}", folder) is not None
+
+
+def _moment(folder: str) -> tuple[str, str]:
+    """To sort by: when a run began, whatever its name and seed."""
+    stamp = re.search(f"{STAMP}$", folder)
+    return (stamp.group() if stamp else "", folder)
 
 
 def manifest(config: Mapping[str, Any], *, seed: int, command: Sequence[str] = ()) -> dict[str, Any]:

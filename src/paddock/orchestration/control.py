@@ -116,7 +116,7 @@ class Control:
         if self.stop_requested_by is not None:
             os._exit(130)
         self.stop(signal.Signals(number).name)
-        message = f"\n{self.stop_requested_by}: saving, then leaving. Once more leaves at once.\n"
+        message = f"\n{self.stop_requested_by}: saving, then exiting. Press Ctrl-C again to exit immediately.\n"
         os.write(2, message.encode())
 
     def _on_pause(self, number: int, frame: FrameType | None) -> None:

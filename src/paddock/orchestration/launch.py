@@ -77,7 +77,7 @@ def resolve(request: Request) -> tuple[ExperimentConfig, Composed]:
 def new_run(config: ExperimentConfig, console: Console, request: Request | None = None) -> Iterator[Orchestrator]:
     """A new run's orchestrator; the run's folder is held by this process meanwhile."""
     values = config.model_dump(mode="json", by_alias=True)
-    run = RunFolder.create(Path(config.runs_dir), config.name, values)
+    run = RunFolder.create(Path(config.runs_dir), config.name, values, seed=config.seed)
     with run.lock():
         run.write_manifest(**manifest(values, seed=config.seed), **(request.origin() if request else {}))
         try:

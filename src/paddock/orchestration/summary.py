@@ -11,6 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 
 from paddock.experiments.run import RunFolder
+from paddock.orchestration.experiment import ExperimentConfig
 from paddock.orchestration.orchestrator import Outcome
 
 
@@ -39,6 +40,7 @@ def outcome_values(run: RunFolder, outcome: Outcome) -> dict[str, Any]:
     """A run's ending as plain values."""
     return {
         "run": str(run.path),
+        "seed": run.read_manifest().get("seed"),
         "status": outcome.status,
         "agent_steps": outcome.counters.agent_steps,
         "updates": outcome.counters.updates,
@@ -49,12 +51,12 @@ def outcome_values(run: RunFolder, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def print_outcome(console: Console, run: RunFolder, outcome: Outcome, *, metric: str) -> None:
+def print_outcome(console: Console, run: RunFolder, outcome: Outcome, config: ExperimentConfig) -> None:
     """What was learned, where it is, and what to type next."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold")
     table.add_column()
-    for label, text in _findings(run, outcome, metric):
+    for label, text in _findings(run, outcome, config.evaluation.metric):
         table.add_row(label, text)
     title = {"finished": "Training finished", "stopped": "Stopped, everything saved"}[outcome.status]
     console.print(Panel(table, title=title, expand=False, border_style="green"))
