@@ -27,6 +27,7 @@ from paddock.core.mappings import flatten
 SHIPPED = Path(__file__).parent / "yaml"
 PRIMARY = "config"
 COMMAND_LINE = "command line"
+FUNCTION_GROUP = "reward"  # its choice may also be a function in a file of the user's
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ def compose(
 
     `user` is a directory of YAML that may hold groups like the shipped tree, or one file that is an experiment itself.
     """
+    overrides = [text for given in overrides for text in _with_function(given)]
     with _search_path(user) as (folders, own_experiment):
         experiment = own_experiment or experiment
         choices = {"experiment": experiment, "preset": preset}
@@ -106,6 +108,18 @@ def _checked(group: str, name: str, folders: Sequence[Path]) -> str:
     if name not in available:
         raise unknown_choice(group, name, available)
     return name
+
+
+def _with_function(text: str) -> list[str]:
+    """`reward=FILE.py:FUNCTION` as the set that is made of this function alone; any other override as it is."""
+    key, _, reference = text.partition("=")
+    if key != FUNCTION_GROUP or ".py:" not in reference:
+        return [text]
+    name = reference.rpartition(":")[2]
+    if not name.isidentifier():
+        raise InputError(f"'{text}' does not name a function; write {key}=path/to/file.py:function_name.")
+    quoted = reference.replace("\\", "\\\\").replace("'", "\\'")
+    return [f"{key}=none", f"{key}.custom.{name}.function='{quoted}'"]
 
 
 def _as_override(text: str, folders: Sequence[Path]) -> str:
