@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field
@@ -15,3 +16,8 @@ class EnvironmentConfig(TargetSchema):
     """The base of environment schemas."""
 
     num_envs: int = Field(ge=1)
+
+    @property
+    def reward_phases(self) -> Mapping[str, Mapping[str, float]]:
+        """The weights that the reward set changes as a phase of training begins, by the phase's name."""
+        return {}

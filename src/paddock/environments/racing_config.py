@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -136,6 +137,10 @@ class RacingConfig(EnvironmentConfig):
                 "privileged adds named parts to a dict: it needs observation full with pictures, or flat=false"
             )
         return self
+
+    @property
+    def reward_phases(self) -> Mapping[str, Mapping[str, float]]:
+        return self.reward.phases
 
     @property
     def has_images(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import Field
@@ -55,7 +55,10 @@ class Ends(Schema):
 
 
 class RewardConfig(Schema):
-    """Weights and options of every term, functions of a person's own by name, and the rules that end an episode."""
+    """Weights and options of every term, functions of a person's own by name, and the rules that end an episode.
+
+    `phases` holds the weights that change when a phase of training begins, by the phase's name: training applies them.
+    """
 
     combination: Literal["path", "path_speed", "path_collision", "all"] = "all"
     progress: Weighted = Weighted()
@@ -71,6 +74,7 @@ class RewardConfig(Schema):
     speed_for_curvature: Weighted = Weighted()
     custom: dict[str, CustomTerm] = Field(default_factory=dict)
     ends: Ends = Ends()
+    phases: dict[str, dict[str, Annotated[float, Field(ge=0.0)]]] = Field(default_factory=dict)
 
 
 def reward_config(given: Any) -> Any:

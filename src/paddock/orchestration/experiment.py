@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
@@ -70,16 +71,26 @@ class ExperimentConfig(Schema):
         is_endless = self.training.total_steps is None and self.training.max_seconds is None
         if is_endless and not self.training.phases[-1].has_end:
             problems.append("the run never ends; set training.total_steps, training.max_seconds or a phase's duration")
+        problems += [
+            f"the reward set changes weights in the phase '{name}', which is not there: choose another set with "
+            f"reward=NAME. There are the phases: {', '.join(names)}"
+            for name in self.environment.reward_phases
+            if name not in names
+        ]
         if problems:
             raise ValueError("; ".join(problems))
         return self
+
+    def reweighing(self, phase: PhaseConfig) -> dict[str, float]:
+        """The reward weights that change as `phase` begins: those of the reward set, then the phase's own."""
+        return {**self.environment.reward_phases.get(phase.name, {}), **phase.reward}
 
     def _problems_of(self, phase: PhaseConfig) -> list[str]:
         references = [
             ("buffer", [phase.buffer] if phase.buffer else [], list(self.buffers)),
             ("controller", [phase.controller] if phase.controller else [], list(self.controllers.available)),
             ("component to freeze", phase.freeze, list(self.components)),
-            ("reward term", list(phase.reward), [name for name, term in (self.reward or {}).items() if is_term(term)]),
+            ("reward term", list(self.reweighing(phase)), reward_terms(self.reward or {})),
         ]
         problems = [
             f"phase '{phase.name}' names the {kind} '{name}', which is not there.{did_you_mean(name, allowed)}"
@@ -99,6 +110,7 @@ class ExperimentConfig(Schema):
         return problems
 
 
-def is_term(value: Any) -> bool:
-    """Whether an entry of a reward set is a term with a weight, and not one of the set's rules."""
-    return isinstance(value, dict) and "weight" in value
+def reward_terms(reward: Mapping[str, Any]) -> list[str]:
+    """The terms that a reward set names, functions of a person's own included: what a phase may reweigh."""
+    named = [name for name, value in reward.items() if isinstance(value, dict) and "weight" in value]
+    return [*named, *(reward.get("custom") or {})]

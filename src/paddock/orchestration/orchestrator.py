@@ -247,7 +247,7 @@ class Orchestrator:
         for name, component in self.context.components.items():
             component.requires_grad_(name not in phase.freeze)
         if self.scheduler.is_at_phase_start:  # A resumed environment brings its weights along.
-            for name, weight in phase.reward.items():
+            for name, weight in self.config.reweighing(phase).items():
                 self.context.environment.set_reward_weight(name, weight)  # type: ignore[attr-defined]
         self.run_folder.event("phase", phase=phase.name, agent_steps=self.counters.agent_steps)
 
