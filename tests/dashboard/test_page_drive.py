@@ -5,9 +5,10 @@ import os
 import re
 import subprocess
 import sys
+import time
 
 import pytest
-from pitwall import Server, seen
+from pitwall import PATIENCE, Server, seen
 from playwright.sync_api import expect
 
 STRAIGHT, RADIUS, WIDTH = 60.0, 26.0, 13.0  # m, of a small oval
@@ -34,6 +35,13 @@ def server(tmp_path, monkeypatch):
     opened = Server(tmp_path)
     yield opened
     opened.close()
+
+
+def until(condition) -> None:
+    give_up = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < give_up
+        time.sleep(0.5)
 
 
 class KeyboardDriver:
@@ -81,6 +89,29 @@ def test_a_press_outlives_what_is_found_out_about_a_track_meanwhile(empty_server
     expect(kidney.locator("path")).to_have_attribute("d", re.compile("^M"))
     page.mouse.up()
     expect(kidney.locator("input")).to_be_checked()
+
+
+def test_a_bad_track_shows_the_servers_sentence_and_the_others_stay(server, pages):
+    """An inside edge that folds over itself: kept by an earlier version, or put there by hand."""
+    rows = small_oval().replace(f",{WIDTH / 2},{WIDTH / 2}", f",{WIDTH / 2},30.0")
+    (server.folder / "home" / "tracks" / "bent.csv").write_text(rows)
+    facts = {}
+
+    def are_known():
+        facts.update({track["name"]: track for track in server.ask("api/tracks")})
+        return facts["oval"]["length"]
+
+    until(are_known)
+    assert "`paddock tracks remove bent`" in facts["bent"]["error"]
+    assert facts["little"]["error"] is None
+    assert facts["little"]["length"] > 200
+    page = pages.open(f"{server.address}#/drive?track=little")
+    bent = page.locator("label:has(input[value=bent])")
+    expect(bent).to_contain_text("folds over itself")
+    expect(bent.locator("input")).to_be_disabled()
+    expect(page.locator("label:has(input[value=little]) path")).to_have_attribute("d", re.compile("^M"))
+    (server.folder / "home" / "tracks" / "bent.csv").unlink()
+    until(lambda: "bent" not in [track["name"] for track in server.ask("api/tracks") if track["length"]])
 
 
 def test_a_lap_with_the_keyboard(server, pages):

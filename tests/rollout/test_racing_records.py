@@ -1,11 +1,12 @@
 import json
+import os
 
 import numpy as np
 import pytest
 
 from paddock.core.errors import InputError
 from paddock.rollout.racing_chart import Standing, race_picture
-from paddock.rollout.racing_records import LapRecord, read_lap, read_laps, write_lap
+from paddock.rollout.racing_records import LapRecord, as_ghost, read_lap, read_laps, write_lap
 from paddock.rollout.racing_video import film_lap
 from paddock.sim.reference import reference_lap
 from paddock.sim.track import load_track
@@ -57,6 +58,11 @@ def test_only_laps_of_this_track_and_car_quickest_first(tmp_path):
         (lambda values: values["samples"]["time"].reverse(), "do not increase"),
         (lambda values: values.update(lap_time=-1), "lap_time is -1"),
         (lambda values: values.pop("driver"), "driver"),
+        (lambda values: values.update(lap_time=1e6), "lap_time is 1e\\+06; .* at most 7,200 s"),
+        (lambda values: values.update(lap_time=float("nan")), "lap_time is nan"),
+        (lambda values: values.update(samples=[]), "damaged"),
+        (lambda values: values.update(samples={"time": 3}), "damaged"),
+        (lambda values: values["samples"].update(x=[0.0] * 400_001), "more than 400,000 samples"),
     ],
 )
 def test_a_damaged_file_is_told_by_name(tmp_path, damage, message):
@@ -68,6 +74,29 @@ def test_a_damaged_file_is_told_by_name(tmp_path, damage, message):
     with pytest.raises(InputError, match=message) as caught:
         read_lap(file)
     assert "lap.json" in str(caught.value)
+
+
+def test_a_lap_file_that_is_huge_deep_or_no_file_is_told_by_name(tmp_path):
+    (tmp_path / "deep.json").write_text("[" * 200_000)
+    (tmp_path / "huge.json").write_bytes(b" " * (64 * 2**20 + 1))
+    os.mkfifo(tmp_path / "pipe.json")
+    for name, message in (("deep", "nested deeper"), ("huge", "more than 67,108,864 bytes"), ("pipe", "regular")):
+        with pytest.raises(InputError, match=message) as caught:
+            read_lap(tmp_path / f"{name}.json")
+        assert f"{name}.json" in str(caught.value)
+
+
+def test_a_ghost_of_an_endless_lap_takes_no_memory():
+    lap = record()
+    with pytest.raises(InputError, match="at most 7,200 s"):
+        as_ghost("best", "agent", 1e7, lap.samples)
+
+
+def test_one_damaged_lap_is_passed_over_with_a_warning(tmp_path, caplog):
+    write_lap(tmp_path / "a.json", record("Ada"))
+    (tmp_path / "b.json").write_text("[" * 200_000)
+    assert [lap.driver for lap in read_laps(tmp_path, track="oval", car="gt")] == ["Ada"]
+    assert "b.json" in caplog.text
 
 
 def test_a_race_becomes_a_picture_with_everybody_in_it(tmp_path):

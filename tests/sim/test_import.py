@@ -1,3 +1,5 @@
+import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -146,6 +148,58 @@ def test_spacing_is_resampled(tmp_path: Path) -> None:
     coarse = read_track_csv(tmp_path / "kidney.csv", spacing=4.0)
     assert coarse.spacing == pytest.approx(4.0, abs=0.02)
     assert coarse.length == pytest.approx(track.length, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("radius", "message"),
+    [(1e7, "more than 100 km from the origin"), (4e4, "a lap has at most 100 km"), (1e300, "more than 100 km")],
+)
+def test_a_road_too_large_for_memory_is_refused_at_once(tmp_path: Path, radius: float, message: str) -> None:
+    began = time.monotonic()
+    assert message in refused(tmp_path, ring(radius=radius))
+    assert time.monotonic() - began < 5.0
+
+
+def test_a_spacing_too_fine_for_memory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="at most 200,000 are kept"):
+        read_track_csv(write(tmp_path / "ring.csv", ring()), spacing=1e-6)
+
+
+def test_a_road_wider_than_any_is_refused(tmp_path: Path) -> None:
+    message = refused(tmp_path, [[x, y, 5.0, 1e9 if k == 7 else 6.0] for k, (x, y, _, _) in enumerate(ring())])
+    assert "line 9" in message
+    assert "at most 200 m" in message
+
+
+def test_a_road_wound_upon_itself_without_end_takes_no_memory(tmp_path: Path) -> None:
+    angle = 2.0 * np.pi * 71 * np.arange(4000) / 4000
+    wound = np.stack([100.0 * np.cos(angle) + 30.0 * np.cos(angle / 71), 100.0 * np.sin(angle)], axis=1)
+    assert "share ground" in refused(tmp_path, [[x, y, 60.0, 60.0] for x, y in wound])
+
+
+def test_more_points_than_a_road_has_are_refused_before_they_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "many.csv").write_text("1,2,3,4\n" * 200_010)
+    with pytest.raises(InputError, match="more than 200,000 points"):
+        read_track_csv(tmp_path / "many.csv")
+    (tmp_path / "huge.csv").write_bytes(b"#" * (16 * 2**20 + 1))
+    with pytest.raises(InputError, match="more than 16,777,216 bytes"):
+        read_track_csv(tmp_path / "huge.csv")
+
+
+def test_track_files_are_regular_files(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    for name in (str(tmp_path / "pipe.csv"), "/dev/zero"):
+        with pytest.raises(InputError, match="not a regular file"):
+            load_track(name)
+    write(tmp_path / "ring.csv", ring())
+    (tmp_path / "link.csv").symlink_to(tmp_path / "ring.csv")
+    assert len(load_track(str(tmp_path / "link.csv"))) > 400
+
+
+@pytest.mark.parametrize("obstacle", ["nan, 0, 1", "0, 0, -1", "1e30, 0, 1", "0, 0, 1e9"])
+def test_obstacles_that_cannot_be_are_refused(tmp_path: Path, obstacle: str) -> None:
+    with pytest.raises(InputError, match="an obstacle at"):
+        read_track_csv(write(tmp_path / "ring.csv", ring(), header=f"{HEADER}# obstacle: {obstacle}\n"))
 
 
 @needs_real_circuits

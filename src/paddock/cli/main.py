@@ -32,7 +32,7 @@ VERBS = {
     "verify": ("paddock.cli.verify", "Run a run again and check that the result is identical."),
     "cleanup": ("paddock.cli.cleanup", "Free disk space; configurations and metrics stay."),
     "tag": ("paddock.cli.tag", "Tag runs, and pin those that cleanup must not touch."),
-    "tracks": ("paddock.cli.tracks", "List, draw, generate and import race tracks."),
+    "tracks": ("paddock.cli.tracks", "List, draw, generate, import and remove race tracks."),
 }
 
 

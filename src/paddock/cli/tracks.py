@@ -1,11 +1,11 @@
-"""`paddock tracks`: list, show, generate and import tracks."""
+"""`paddock tracks`: list, show, generate, import and remove tracks."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -13,7 +13,10 @@ from rich.table import Table
 
 from paddock.cli.completion import CARS, complete_from, complete_tracks
 
-app = typer.Typer(help="List, draw, generate and import tracks.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from paddock.sim.track_summary import BadTrack, TrackSummary
+
+app = typer.Typer(help="List, draw, generate, import and remove tracks.", no_args_is_help=True)
 
 ROOM_FOR_DESCRIPTIONS = 130  # characters across, from which the list has a column for them
 
@@ -30,16 +33,32 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 def list_tracks(car: CarOption = "gt", as_json: JsonOption = False) -> None:
     """The shipped circuits from easy to hard, then your imported tracks, with a car's reference time on each."""
     from paddock.sim.circuits import circuit_names
-    from paddock.sim.track_picture import format_lap_time
     from paddock.sim.track_sources import user_track_names
-    from paddock.sim.track_summary import summarise
+    from paddock.sim.track_summary import BadTrack, summarise_all
 
-    summaries = [summarise(name, car) for name in [*circuit_names(), *user_track_names()]]
+    entries = list(summarise_all([*circuit_names(), *user_track_names()], car))
+    good = [entry for entry in entries if not isinstance(entry, BadTrack)]
+    bad = [entry for entry in entries if isinstance(entry, BadTrack)]
     if as_json:
-        typer.echo(json.dumps([asdict(summary) for summary in summaries], indent=2))
+        typer.echo(json.dumps([_as_values(entry) for entry in entries], indent=2))
         return
-    console = Console()
-    is_wide = console.width >= ROOM_FOR_DESCRIPTIONS
+    Console().print(_table(good, bad, car))
+    for entry in bad:
+        typer.echo(f"{entry.name}: {entry.error}", err=True)
+
+
+def _as_values(entry: TrackSummary | BadTrack) -> dict[str, Any]:
+    """One form for both: the facts of a track that cannot be used are null, and `error` says why."""
+    from paddock.sim.track_summary import TrackSummary
+
+    facts = dict.fromkeys(field.name for field in fields(TrackSummary))
+    return {**facts, "error": None, **asdict(entry)}
+
+
+def _table(good: list[TrackSummary], bad: list[BadTrack], car: str) -> Table:
+    from paddock.sim.track_picture import format_lap_time
+
+    is_wide = Console().width >= ROOM_FOR_DESCRIPTIONS
     table = Table(title=f"Tracks, with the reference lap of the {car}")
     table.add_column("track")
     for heading in ("length", "width", "corners"):
@@ -48,7 +67,7 @@ def list_tracks(car: CarOption = "gt", as_json: JsonOption = False) -> None:
     table.add_column("reference", justify="right")
     if is_wide:
         table.add_column("")
-    for summary in summaries:
+    for summary in good:
         cells = [
             summary.name,
             f"{summary.length_m:,.0f} m",
@@ -58,7 +77,9 @@ def list_tracks(car: CarOption = "gt", as_json: JsonOption = False) -> None:
             format_lap_time(summary.reference_s),
         ]
         table.add_row(*cells, *([summary.description] if is_wide else []))
-    console.print(table)
+    for entry in bad:
+        table.add_row(entry.name, "-", "-", "-", "cannot be used", "-", *(["See below"] if is_wide else []))
+    return table
 
 
 @app.command("show")
@@ -127,17 +148,42 @@ def import_track(
         str,
         typer.Option(help="The car that has to fit: arcade, f1tenth, gt or road.", autocompletion=complete_from(*CARS)),
     ] = "gt",
-    bridge: Annotated[bool, typer.Option("--bridge", help="The road passes over itself, on purpose.")] = False,
+    bridge: Annotated[
+        bool, typer.Option("--bridge", help="The road passes over itself; a clear crossing is seen without this.")
+    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse what would be repaired.")] = False,
     replace: Annotated[bool, typer.Option("--replace", help="Replace an imported track of that name.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check a track file and keep a copy, so that its name can be used wherever a track is named."""
+    """Check a track file and keep a copy, so that its name can be used wherever a track is named.
+
+    What a survey cannot mean is repaired, with a sentence for each change: an inside edge that folds over itself is
+    narrowed by the least amount, a crossing is taken for a bridge, points given twice are left out.
+    """
     from paddock.sim.track_sources import keep_track
 
-    track, path = keep_track(file, name=name, car=car, bridge=bridge, replace=replace)
+    kept = keep_track(file, name=name, car=car, bridge=bridge, replace=replace, strict=strict)
+    track = kept.track
     if as_json:
-        facts = {"name": track.name, "length_m": round(track.length, 1), "file": str(path)}
-        typer.echo(json.dumps(facts, indent=2))
+        facts = {"name": track.name, "length_m": round(track.length, 1), "file": str(kept.path)}
+        typer.echo(json.dumps({**facts, "repairs": list(kept.repairs)}, indent=2))
+        return
+    for sentence in kept.repairs:
+        typer.echo(f"repaired: {sentence}")
+    typer.echo(f"{track.name}: {track.length:,.0f} m, kept in {kept.path}")
+    typer.echo(f"try: paddock tracks show {track.name}")
+
+
+@app.command("remove")
+def remove_imported_track(
+    name: Annotated[str, typer.Argument(help="The name of an imported track.", autocompletion=complete_tracks)],
+    as_json: JsonOption = False,
+) -> None:
+    """Delete an imported track. Shipped circuits stay."""
+    from paddock.sim.track_sources import remove_track
+
+    path = remove_track(name)
+    if as_json:
+        typer.echo(json.dumps({"name": name, "removed": str(path)}, indent=2))
     else:
-        typer.echo(f"{track.name}: {track.length:,.0f} m, kept in {path}")
-        typer.echo(f"try: paddock tracks show {track.name}")
+        typer.echo(f"{name}: removed {path}")

@@ -52,15 +52,20 @@ def _choices_of(name: str) -> dict[str, str]:
 
 
 class Tracks:
-    """Facts about the tracks, found out once by a process of their own."""
+    """Facts about the tracks, found out by a process of their own: once, and again when imported tracks change."""
 
     def __init__(self) -> None:
         self._asking: asyncio.Task[list[dict[str, Any]]] | None = None
+        self._imported: list[tuple[str, int]] = []
 
     async def all(self) -> list[dict[str, Any]]:
         """Every track with its length, difficulty and the reference lap of the usual car; only what is known at a
-        glance while the rest is still being found out."""
+        glance while the rest is still being found out. `error` says why a track cannot be used."""
+        imported = _imported()
+        if self._asking is not None and self._asking.done() and imported != self._imported:
+            self._asking = None
         if self._asking is None or (self._asking.done() and self._asking.exception() is not None):
+            self._imported = imported
             self._asking = asyncio.create_task(_ask("tracks", "list", "--json"))
         try:
             async with asyncio.timeout(PATIENCE):
@@ -84,8 +89,14 @@ class Tracks:
 def track_names() -> list[str]:
     """Shipped and imported tracks by the names of their files; the simulator itself is not needed for that."""
     shipped = Path(paddock.sim.__file__).parent / "circuits"
-    folders = ((shipped, "*.yaml"), (paddock_home() / "tracks", "*.csv"))
+    folders = ((shipped, "*.yaml"), (paddock_home() / "tracks", "[!.]*.csv"))
     return [file.stem for folder, pattern in folders for file in sorted(folder.glob(pattern))]
+
+
+def _imported() -> list[tuple[str, int]]:
+    """Names and times of the imported files, to notice when one has changed."""
+    files = sorted((paddock_home() / "tracks").glob("[!.]*.csv"))
+    return [(file.name, file.lstat().st_mtime_ns) for file in files]
 
 
 def check_car(name: Any) -> str:
@@ -113,11 +124,14 @@ async def _ask(*arguments: str) -> list[dict[str, Any]]:
             description=fact["description"],
             reference=fact["reference_s"],
             outline=fact["outline"],
+            error=fact["error"],
         )
         for fact in json.loads(output)
     ]
 
 
 def _fact(name: str, **known: Any) -> dict[str, Any]:
-    unknown = dict.fromkeys(("length", "width", "corners", "difficulty", "description", "reference", "outline"))
+    unknown = dict.fromkeys(
+        ("length", "width", "corners", "difficulty", "description", "reference", "outline", "error")
+    )
     return {"name": name, "title": name.replace("-", " ").replace("_", " ").capitalize(), **unknown, **known}

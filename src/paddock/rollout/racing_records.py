@@ -7,7 +7,7 @@ A lap file is JSON: `{"format": "paddock-lap", "version": 1, "driver", "track", 
 from __future__ import annotations
 
 import json
-import math
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,14 +18,20 @@ from numpy.typing import NDArray
 
 from paddock.core.errors import InputError
 from paddock.core.files import write_synced
+from paddock.core.reading import DamagedError, read_json
 
 if TYPE_CHECKING:
     from paddock.sim.world import World
+
+log = logging.getLogger(__name__)
 
 Floats = NDArray[np.float64]
 FORMAT, VERSION = "paddock-lap", 1
 COLUMNS = ("time", "s", "x", "y", "heading", "speed", "steer", "gear", "rpm")
 REQUIRED = ("time", "s", "x", "y", "speed")
+LARGEST_FILE = 64 * 2**20  # bytes; an hour at 100 samples a second takes half of it
+LONGEST_LAP = 7200.0  # s
+MOST_SAMPLES = 400_000
 
 
 @dataclass(frozen=True)
@@ -88,6 +94,7 @@ GHOST_STEP = 0.05  # s
 
 def as_ghost(kind: str, driver: str, lap_time: float, samples: Mapping[str, Any]) -> dict[str, Any]:
     """A lap as a page draws it, at even steps of time: `x`, `y` m, `heading` rad, every `dt` s since the line."""
+    check_lap_time(lap_time)
     time = np.asarray(samples["time"], np.float64)
     at = np.arange(0.0, lap_time, GHOST_STEP)
     x, y = (np.interp(at, time, np.asarray(samples[name], np.float64)) for name in ("x", "y"))
@@ -97,6 +104,12 @@ def as_ghost(kind: str, driver: str, lap_time: float, samples: Mapping[str, Any]
         heading = np.arctan2(np.gradient(y), np.gradient(x))
     columns = {name: np.round(values, 3).tolist() for name, values in (("x", x), ("y", y), ("heading", heading))}
     return {"type": "ghost", "kind": kind, "driver": driver, "dt": GHOST_STEP, **columns, "lap_time": lap_time}
+
+
+def check_lap_time(lap_time: float) -> None:
+    """A lap time decides how many points a ghost has, so it has a limit."""
+    if not 0.0 < lap_time <= LONGEST_LAP:
+        raise InputError(f"lap_time is {lap_time:g}; it must be more than 0 and at most {LONGEST_LAP:,.0f} s")
 
 
 def write_lap(file: Path, lap: LapRecord) -> None:
@@ -118,26 +131,36 @@ def write_lap(file: Path, lap: LapRecord) -> None:
 def read_lap(file: Path) -> LapRecord:
     """Read a lap file; anything that does not fit is told with the file's name."""
     try:
-        values = json.loads(file.read_bytes())
-    except (OSError, ValueError) as error:
-        raise InputError(f"the lap in '{file}' cannot be read: {error}") from error
+        values = read_json(file, limit=LARGEST_FILE)
+    except DamagedError as error:
+        raise InputError(f"the lap in '{file}' cannot be read: {error.reason}.") from error
     if not isinstance(values, dict) or values.get("format") != FORMAT:
         raise InputError(f'\'{file}\' is not a lap: it has no "format": "{FORMAT}".')
     if values.get("version") != VERSION:
         raise InputError(f"the lap in '{file}' is of version {values.get('version')}; this Paddock reads {VERSION}.")
     try:
         return _checked(values)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise InputError(f"the lap in '{file}' is incomplete or damaged: {error}") from error
 
 
 def read_laps(folder: Path, *, track: str, car: str) -> list[LapRecord]:
-    """All laps of a folder that were driven with this car on this track, quickest first; none if it is not there."""
-    laps = [read_lap(file) for file in sorted(folder.glob("*.json"))]
+    """All laps of a folder that were driven with this car on this track, quickest first; none if it is not there.
+
+    A file that is no lap is passed over, with a warning.
+    """
+    laps = []
+    for file in sorted(folder.glob("*.json")):
+        try:
+            laps.append(read_lap(file))
+        except InputError as error:
+            log.warning("%s The file is passed over.", error)
     return sorted((lap for lap in laps if lap.track == track and lap.car == car), key=lambda lap: lap.lap_time)
 
 
 def _checked(values: dict[str, Any]) -> LapRecord:
+    if any(len(column) > MOST_SAMPLES for column in values["samples"].values()):
+        raise ValueError(f"more than {MOST_SAMPLES:,} samples")
     samples = {str(name): np.asarray(column, dtype=np.float64) for name, column in values["samples"].items()}
     if missing := [name for name in REQUIRED if name not in samples]:
         raise ValueError(f"no samples of {', '.join(missing)}")
@@ -147,7 +170,6 @@ def _checked(values: dict[str, Any]) -> LapRecord:
     if (np.diff(samples["time"]) <= 0).any():
         raise ValueError("the times of the samples do not increase")
     lap_time = float(values["lap_time"])
-    if not math.isfinite(lap_time) or lap_time <= 0:
-        raise ValueError(f"lap_time is {lap_time}")
+    check_lap_time(lap_time)
     sectors = tuple(float(time) for time in values.get("sectors", []))
     return LapRecord(str(values["driver"]), str(values["track"]), str(values["car"]), lap_time, sectors, samples)

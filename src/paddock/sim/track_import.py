@@ -2,100 +2,148 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from paddock.core.errors import InputError
+from paddock.core.reading import DamagedError, read_bytes
 from paddock.sim.track import Array, Track
 from paddock.sim.track_builder import DEFAULT_SPACING, build_track
-from paddock.sim.track_checks import check_closed
+from paddock.sim.track_checks import MOST_POINTS, check_closed, check_obstacles, check_points
 
 COLUMNS = ("x_m", "y_m", "w_tr_right_m", "w_tr_left_m")
 OBSTACLE_COLUMNS = ("x_m", "y_m", "radius_m")
 BRIDGE_MARK = "bridge"  # a comment line `# bridge`: the road may pass over itself
+LARGEST_FILE = 16 * 2**20  # bytes; the longest lap allowed, a point every metre, takes a third of it
+SHOWN = 120  # characters of a line that cannot be read
 OBSTACLE_MARK = "obstacle:"  # a comment line `# obstacle: x, y, radius`
+
+
+@dataclass(frozen=True)
+class Survey:
+    """A track file as a person gave it. Line numbers count from 1.
+
+    text: all lines. points: [P, 2] m; left_width, right_width: [P] m; lines: [P] where each point stands.
+    obstacles: [K, 3] as (x, y, radius). bridge: the file says that the road passes over itself.
+    """
+
+    path: Path
+    text: tuple[str, ...]
+    points: Array
+    left_width: Array
+    right_width: Array
+    lines: tuple[int, ...]
+    obstacles: Array
+    bridge: bool
+
+    def label(self, index: int) -> str:
+        """How an error names the i-th point."""
+        return f"line {self.lines[index]}"
+
+    def edited(self, lines: dict[int, str], *more: str) -> Survey:
+        """The same file with some lines replaced, and `more` lines at its end."""
+        text = [lines.get(number, line) for number, line in enumerate(self.text, start=1)]
+        return parse_survey(self.path, [*text, *more])
+
+
+def read_survey(path: str | Path) -> Survey:
+    """The points in a CSV file, not yet checked."""
+    path = Path(path)
+    try:
+        # What a link leads to is the person's choice; what it leads to must be a regular file.
+        content = read_bytes(path.resolve(), limit=LARGEST_FILE)
+    except (DamagedError, OSError, RuntimeError) as error:
+        reason = error.reason if isinstance(error, DamagedError) else "its link leads nowhere"
+        raise InputError(f"the track file {path} cannot be read: {reason}.") from error
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not a text file. A track is a CSV of {', '.join(COLUMNS)}.") from error
+    return parse_survey(path, text.splitlines())
+
+
+def parse_survey(path: Path, text: Sequence[str]) -> Survey:
+    """The points in the lines of a CSV file; a repeated closing point is dropped."""
+    rows: list[list[float]] = []
+    lines: list[int] = []
+    obstacles: list[list[float]] = []
+    bridge = False
+    for number, line in enumerate(text, start=1):
+        content = line.strip()
+        comment = content.lstrip("# ").lower() if content.startswith("#") else ""
+        if content and not content.startswith("#"):
+            rows.append(_parse_numbers(path, number, content, COLUMNS))
+            lines.append(number)
+            if len(rows) > MOST_POINTS:
+                raise InputError(f"{path} has more than {MOST_POINTS:,} points; give one every few metres.")
+        elif comment == BRIDGE_MARK:
+            bridge = True
+        elif comment.startswith(OBSTACLE_MARK):
+            obstacles.append(_parse_numbers(path, number, comment[len(OBSTACLE_MARK) :], OBSTACLE_COLUMNS))
+    if not rows:
+        raise InputError(f"{path} holds no points. A track is a CSV of {', '.join(COLUMNS)}, one point a line.")
+    values = np.array(rows)
+    ends = values[[0, -1], :2]
+    if len(values) > 4 and np.isfinite(ends).all() and np.abs(ends[1] - ends[0]).max() < 1e-3:
+        values, lines = values[:-1], lines[:-1]
+    if len(values) < 8:
+        raise InputError(f"{path}: {len(values)} points are too few for a road; give one every few metres.")
+    return Survey(
+        path=path,
+        text=tuple(text),
+        points=values[:, :2],
+        left_width=values[:, 3],
+        right_width=values[:, 2],
+        lines=tuple(lines),
+        obstacles=np.array(obstacles).reshape(-1, 3),
+        bridge=bridge,
+    )
+
+
+def survey_track(
+    survey: Survey, name: str | None = None, *, spacing: float = DEFAULT_SPACING, bridge: bool = False
+) -> Track:
+    """The checked track of a survey."""
+    name = name or survey.path.stem
+    widths = np.stack([survey.left_width, survey.right_width], axis=1)
+    check_points(name, survey.points, widths, survey.label)
+    check_closed(name, survey.points, survey.label)
+    check_obstacles(name, survey.obstacles)
+    track = build_track(
+        name,
+        survey.points,
+        left_width=survey.left_width,
+        right_width=survey.right_width,
+        spacing=spacing,
+        bridge=bridge or survey.bridge,
+        label=survey.label,
+    )
+    return replace(track, obstacles=survey.obstacles)
 
 
 def read_track_csv(
     path: str | Path, *, name: str | None = None, spacing: float = DEFAULT_SPACING, bridge: bool = False
 ) -> Track:
     """The checked track in a CSV file. `bridge`, or a comment line `# bridge`, allows it to pass over itself."""
-    path = Path(path)
-    name = name or path.stem
-    rows, lines, notes = _read_rows(path)
-    points, widths = rows[:, :2], rows[:, 2:]
-    if len(points) > 4 and np.hypot(*(points[-1] - points[0])) < 1e-3:
-        points, widths, lines = points[:-1], widths[:-1], lines[:-1]
-    if len(points) < 8:
-        raise InputError(f"{path}: {len(points)} points are too few for a road; give one every few metres.")
-
-    def label(index: int) -> str:
-        return f"line {lines[index]}"
-
-    if np.isfinite(points).all():
-        check_closed(name, points, label)
-    track = build_track(
-        name,
-        points,
-        left_width=widths[:, 1],
-        right_width=widths[:, 0],
-        spacing=spacing,
-        bridge=bridge or notes.bridge,
-        label=label,
-    )
-    return replace(track, obstacles=np.array(notes.obstacles).reshape(-1, 3))
-
-
-@dataclass
-class _Notes:
-    """What the comment lines of a file say beyond its points."""
-
-    bridge: bool = False
-    obstacles: list[list[float]] = field(default_factory=list)
-
-    def read(self, path: Path, number: int, comment: str) -> None:
-        if comment.lower() == BRIDGE_MARK:
-            self.bridge = True
-        elif comment.lower().startswith(OBSTACLE_MARK):
-            self.obstacles.append(_parse_numbers(path, number, comment[len(OBSTACLE_MARK) :], OBSTACLE_COLUMNS))
-
-
-def _read_rows(path: Path) -> tuple[Array, list[int], _Notes]:
-    """[P, 4] numbers, the line each came from, and what the comments say."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not a text file. A track is a CSV of {', '.join(COLUMNS)}.") from error
-    except OSError as error:
-        raise InputError(f"the track file {path} cannot be read: {error.strerror}.") from error
-    rows: list[list[float]] = []
-    lines: list[int] = []
-    notes = _Notes()
-    for number, line in enumerate(text.splitlines(), start=1):
-        content = line.strip()
-        if content.startswith("#"):
-            notes.read(path, number, content.lstrip("# "))
-        elif content:
-            rows.append(_parse_numbers(path, number, content, COLUMNS))
-            lines.append(number)
-    if not rows:
-        raise InputError(f"{path} holds no points. A track is a CSV of {', '.join(COLUMNS)}, one point a line.")
-    return np.array(rows), lines, notes
+    return survey_track(read_survey(path), name, spacing=spacing, bridge=bridge)
 
 
 def _parse_numbers(path: Path, number: int, content: str, columns: tuple[str, ...]) -> list[float]:
     cells = content.split(";" if ";" in content else ",")
     if len(cells) != len(columns):
         raise InputError(
-            f"{path}, line {number}: {len(cells)} columns, expected {len(columns)} ({', '.join(columns)}): '{content}'."
+            f"{path}, line {number}: {len(cells)} columns, expected {len(columns)} ({', '.join(columns)}): "
+            f"'{content[:SHOWN]}'."
         )
     try:
         return [float(cell) for cell in cells]
     except ValueError as error:
         raise InputError(
-            f"{path}, line {number}: expected numbers ({', '.join(columns)}), got '{content}'. Headers start with '#'."
+            f"{path}, line {number}: expected numbers ({', '.join(columns)}), got '{content[:SHOWN]}'. "
+            "Headers start with '#'."
         ) from error
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from paddock.core.errors import PaddockError
 from paddock.sim.car import load_car
 from paddock.sim.circuits import circuit_design, circuit_names
 from paddock.sim.corners import find_corners
@@ -13,6 +15,14 @@ from paddock.sim.reference import reference_lap
 from paddock.sim.track import PROCEDURAL_PREFIX, Track, load_track
 
 OUTLINE_POINTS = 120
+
+
+@dataclass(frozen=True)
+class BadTrack:
+    """A track that cannot be used, and the sentence that says why."""
+
+    name: str
+    error: str
 
 
 @dataclass(frozen=True)
@@ -32,6 +42,18 @@ class TrackSummary:
     sectors_s: tuple[float, ...]
     top_speed_mps: float
     outline: tuple[tuple[float, float], ...]
+
+
+def summarise_all(names: Iterable[str], car: str) -> Iterator[TrackSummary | BadTrack]:
+    """Each track's facts; one that cannot be used takes none of the others with it."""
+    load_car(car)  # a wrong car is no fault of any track
+    for name in names:
+        try:
+            yield summarise(name, car)
+        except PaddockError as error:
+            yield BadTrack(name, str(error))
+        except Exception as error:  # a file of a person's own: whatever it breaks, it breaks for itself alone
+            yield BadTrack(name, f"track '{name}' cannot be used: {type(error).__name__}: {error}")
 
 
 def track_for_car(name_or_path: str, car: str) -> Track:

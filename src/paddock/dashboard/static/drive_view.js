@@ -16,10 +16,11 @@ export async function openGarage(main, { query }) {
   car.value = [query.get('car'), USUAL_CAR].find((name) => cars.includes(name)) ?? cars[0];
   const opponent = html('select', { id: 'drive-opponent' });
   const problem = html('p', { class: 'problem', role: 'alert', hidden: true });
+  const trouble = html('p', { class: 'problem', role: 'alert', hidden: true });
   const start = html('button', { class: 'strong', type: 'submit' }, 'To the grid');
   const board = html('div', { class: 'small soft' });
   const cards = html('div', { class: 'cards tracks', role: 'radiogroup', 'aria-label': 'Track' });
-  const form = html('form', { class: 'start' }, cards, html('aside', { class: 'card sticky' }, html('h2', {}, 'Your drive'),
+  const form = html('form', { class: 'start' }, html('div', {}, trouble, cards), html('aside', { class: 'card sticky' }, html('h2', {}, 'Your drive'),
     field('Car', car), field('Opponent', opponent, 'Saved policies of this folder race you on any track.'),
     html('div', { class: 'field' }, html('span', {}, 'Who steers'), choice('Who steers', MODES, mode, (value) => { mode = value; })),
     problem, html('div', { class: 'row' }, start), help(), board));
@@ -43,8 +44,13 @@ export async function openGarage(main, { query }) {
       }
       describe(known.get(track.name), track);
     }
-    if (rows.some((track) => !track.length))
-      timer = setTimeout(async () => showTracks(await get('/api/tracks').catch(() => rows)), 2000);
+    if (rows.some((track) => !track.length && !track.error))
+      timer = setTimeout(async () => {
+        const next = await get('/api/tracks').catch((error) => error);
+        trouble.hidden = !(next instanceof Error);
+        write(trouble, trouble.hidden ? '' : next.message);
+        showTracks(trouble.hidden ? next : rows);
+      }, 2000);
   }
 
   form.addEventListener('change', (event) => { if (event.target.name === 'track') showLaps(board, chosen()); });
@@ -91,7 +97,9 @@ function describe(card, track) {
   const facts = [track.length ? `${Math.round(track.length).toLocaleString('en')} m` : null, track.difficulty,
     track.reference ? lapTime(track.reference, 1) : null].filter(Boolean);
   write(card.querySelector('b'), track.title ?? track.name);
-  if (facts.length) write(card.querySelector('span'), facts.join(' · '));
+  if (facts.length || track.error) write(card.querySelector('span'), track.error ?? facts.join(' · '));
+  card.querySelector('span').classList.toggle('problem', Boolean(track.error));
+  card.querySelector('input').disabled = Boolean(track.error);
   if (track.outline?.length) draw(card.querySelector('svg'), track.outline);
 }
 
