@@ -10,7 +10,7 @@ import typer
 
 from paddock.cli.completion import CARS, complete_from, complete_opponents, complete_tracks
 from paddock.cli.page import page_beside
-from paddock.cli.run_options import RUNS, RunsDirOption
+from paddock.cli.run_options import RUNS, RunsDirOption, TrustOption
 from paddock.core.errors import unknown_choice
 
 app = typer.Typer(pretty_exceptions_enable=False)
@@ -49,6 +49,7 @@ def drive(
     session: Annotated[
         bool, typer.Option("--session", help="Start only the simulation; attach from a running dashboard.")
     ] = False,
+    trust: TrustOption = False,
     runs_dir: RunsDirOption = RUNS,
     laps: Annotated[Path, typer.Option(help="Folder of recorded human laps.")] = Path("laps"),
 ) -> None:
@@ -58,7 +59,7 @@ def drive(
 
     if mode not in MODES:
         raise unknown_choice("mode", mode, MODES)
-    request = DriveRequest(track, car, against, driver, mode, runs_dir, laps)
+    request = DriveRequest(track, car, against, driver, mode, runs_dir, laps, trust)
     grid = line_up(request)
     run = session_folder(grid, request)
     options = ["--laps", str(laps)]

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from paddock.cli.completion import complete_evaluation, complete_from, complete_runs, complete_tracks
-from paddock.cli.run_options import RUNS, JsonOption, RunsDirOption
+from paddock.cli.run_options import RUNS, JsonOption, RunsDirOption, TrustOption
 from paddock.core.errors import InputError
 
 CONTEXT = 5  # steps that a world model sees before it imagines
@@ -55,6 +55,7 @@ def evaluate(
     horizon: Annotated[
         int | None, typer.Option(min=1, help="Steps that a world model has to predict; 15 by default.")
     ] = None,
+    trust: TrustOption = False,
     runs_dir: RunsDirOption = RUNS,
     as_json: JsonOption = False,
 ) -> None:
@@ -71,13 +72,15 @@ def evaluate(
         overrides += [f"environment.track=[{','.join(track)}]", "environment.procedural=0"]
     if horizon is not None and not world_model:
         raise InputError("--horizon is how far a world model imagines; it goes with --world-model.")
-    found = find_subject(subject, runs_dir, which=which, controller=chosen[-1] if chosen else None, overrides=overrides)
+    found = find_subject(
+        subject, runs_dir, which=which, controller=chosen[-1] if chosen else None, overrides=overrides, trusts=trust
+    )
     if world_model:
         _judge_model(found, horizon or 15, episodes, seed, not stochastic, video, as_json)
         return
     result = found.judge(found.actor, found.make_env, episodes=episodes, seed=seed, deterministic=not stochastic)
     protocol = {"episodes": episodes, "seed": seed, "deterministic": not stochastic}
-    values = {"subject": found.name, "protocol": protocol, **result.metrics(), **result.details()}
+    values = {"subject": found.name, "protocol": protocol, **found.known({**result.metrics(), **result.details()})}
     if video:
         file = found.folder / "videos" / f"evaluation-{seed}.mp4"
         record = getattr(found.judge, "record_video", record_video)
@@ -94,6 +97,8 @@ def evaluate(
     details = [name for name in rows[0] if "delta" in name or "std" in name]
     typer.echo(f"{found.name}: {episodes} {kind} episodes, seed {seed}")
     show_table(columns, [list(row.values()) for row in rows], droppable=details)
+    if found.note:
+        typer.echo(found.note)
     if video:
         typer.echo(f"video: {values['video']}")
 

@@ -15,6 +15,7 @@ from paddock import __version__
 from paddock.cli.completion import VARIABLE, silently
 from paddock.cli.help import VerbCommand, VerbGroup
 from paddock.core.errors import PaddockError, unknown_choice
+from paddock.core.files import keep_private
 
 # verb: (module with a Typer `app`, one line of help). A verb's module is imported only when the verb is used.
 VERBS = {
@@ -35,6 +36,9 @@ VERBS = {
     "tracks": ("paddock.cli.tracks", "List, draw, generate, import and remove race tracks."),
 }
 
+# Verbs that write runs, races, laps and logs, which only their user can read unless they are shared.
+WRITING = ("train", "evaluate", "race", "dashboard", "drive", "sweep", "tune", "verify")
+
 
 class LazyGroup(VerbGroup):
     """A group whose commands are imported when they are asked for."""
@@ -46,6 +50,8 @@ class LazyGroup(VerbGroup):
         if name not in VERBS:
             raise unknown_choice("command", name, VERBS)
         module, summary = VERBS[name]
+        if name in WRITING:
+            keep_private()
         verb: typer.Typer = importlib.import_module(module).app
         for info in verb.registered_commands:
             info.cls = VerbCommand

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from paddock.cli.completion import complete_runs, complete_tracks
-from paddock.cli.run_options import RUNS, JsonOption, RunsDirOption
+from paddock.cli.run_options import RUNS, JsonOption, RunsDirOption, TrustOption
 
 app = typer.Typer(pretty_exceptions_enable=False)
 
@@ -36,6 +36,7 @@ def race(
         bool, typer.Option("--save-laps", help="Write every driver's best lap as a lap file.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Folder to write to; races/TRACK by default.")] = None,
+    trust: TrustOption = False,
     runs_dir: RunsDirOption = RUNS,
     as_json: JsonOption = False,
 ) -> None:
@@ -45,7 +46,7 @@ def race(
     from paddock.orchestration.racing_race import run_race
     from paddock.orchestration.racing_report import print_race, write_race
 
-    result = run_race(drivers, runs_dir, track=track, starts=starts, seed=seed, people=people)
+    result = run_race(drivers, runs_dir, track=track, starts=starts, seed=seed, people=people, trusts=trust)
     folder = out or Path("races") / result.track.name.replace(":", "-")
     files = write_race(folder, result, video=video, save_laps=save_laps)
     if as_json:

@@ -26,6 +26,10 @@ RunsArgument = Annotated[
     ),
 ]
 RunsDirOption = Annotated[Path, typer.Option(help="The folder of runs.")]
+TrustOption = Annotated[
+    bool,
+    typer.Option("--trust", help="Let a folder made elsewhere run what it names; remembered for this content."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
 FilterOption = Annotated[
     list[str] | None,

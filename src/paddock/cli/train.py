@@ -12,9 +12,10 @@ from typing import Annotated, Any
 import typer
 
 from paddock.cli.completion import complete_presets, complete_runs, complete_training
-from paddock.cli.run_options import JsonOption
+from paddock.cli.run_options import JsonOption, TrustOption
 from paddock.cli.train_seeds import print_seeds, train_side_by_side
 from paddock.core.errors import InputError
+from paddock.core.files import SHARE_VARIABLE
 
 EXAMPLES = """
 Examples:
@@ -59,6 +60,8 @@ def train(
     plugin: Annotated[
         list[str] | None, typer.Option(metavar="PACKAGE", help="A package of yours that _target_ may name; repeat.")
     ] = None,
+    trust: TrustOption = False,
+    share: Annotated[bool, typer.Option("--share", help="Let your group read the run's files.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Anomaly detection, statistics, a profile.")] = False,
     dashboard: Annotated[bool, typer.Option("--dashboard", help="Open the dashboard with the run.")] = False,
     print_config: Annotated[
@@ -79,6 +82,8 @@ def train(
     from paddock.orchestration.launch import RESUME_RULE, Request, new_run, resolve
 
     _register(plugin or [])
+    if share:
+        os.environ[SHARE_VARIABLE] = "1"  # Also for processes that this one starts.
     experiment, overrides = _split(arguments or [])
     overrides += ["debug=true"] if debug else []
     overrides += [f"runs_dir={override_value(str(runs_dir))}"] if runs_dir is not None else []
@@ -93,7 +98,7 @@ def train(
     if resume is not None:
         if experiment or config or preset or seed or name or jobs > 1:
             raise InputError("--resume continues a run as it was; beside it there is only key=value. " + RESUME_RULE)
-        _resume(resume, runs_dir, overrides, console, dashboard=dashboard, as_json=as_json)
+        _resume(resume, runs_dir, overrides, console, dashboard=dashboard, trusts=trust, as_json=as_json)
         return
     if experiment is None and config is None:
         listed = ", ".join(choices("experiment"))
@@ -129,7 +134,14 @@ def train(
 
 
 def _resume(
-    given: str, runs_dir: Path | None, overrides: Sequence[str], console: Any, *, dashboard: bool, as_json: bool
+    given: str,
+    runs_dir: Path | None,
+    overrides: Sequence[str],
+    console: Any,
+    *,
+    dashboard: bool,
+    trusts: bool,
+    as_json: bool,
 ) -> None:
     from paddock.experiments.run import RunFolder
     from paddock.orchestration import summary
@@ -138,7 +150,7 @@ def _resume(
     run = RunFolder.find(runs_dir or _runs_dir(overrides), given)
     overrides = [text for text in overrides if not text.startswith("runs_dir=")]
     console.print(RESUME_RULE, highlight=False)
-    with resumed_run(run, overrides, console) as orchestrator:
+    with resumed_run(run, overrides, console, trusts=trusts) as orchestrator:
         with _page(run, is_wanted=dashboard):
             outcome = orchestrator.run()
         if as_json:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from paddock.cli.run_options import RUNS, JsonOption, RunArgument, RunsDirOption
+from paddock.cli.run_options import RUNS, JsonOption, RunArgument, RunsDirOption, TrustOption
 
 app = typer.Typer(pretty_exceptions_enable=False)
 
@@ -21,6 +21,7 @@ def verify(
         typer.Option("--from", metavar="CHECKPOINT", help="latest, best, or its steps; the seed by default."),
     ] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Only so many agent steps.")] = None,
+    trust: TrustOption = False,
     runs_dir: RunsDirOption = RUNS,
     as_json: JsonOption = False,
 ) -> None:
@@ -35,6 +36,7 @@ def verify(
             found,
             checkpoint=checkpoint,
             steps=steps,
+            trusts=trust,
             progress=lambda done, total: status.update(f"running it again: step {done:,} of {total:,}"),
         )
     if as_json:

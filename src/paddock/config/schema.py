@@ -7,11 +7,12 @@ with the schema, and `_target_` names the owner. Nothing here knows any owner.
 from __future__ import annotations
 
 import inspect
+import re
 import typing
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, ValidationError
 from pydantic_core import PydanticCustomError
 
 from paddock.core import permission
@@ -88,5 +89,13 @@ def validate_target(value: Any) -> TargetSchema:
     return schema.model_validate(value)
 
 
+def _plain_name(name: str) -> str:
+    if not re.fullmatch(r"[\w-]+", name):
+        raise ValueError(f"'{name}' cannot name a part; use letters, digits, '-' and '_'")
+    return name
+
+
+Name = Annotated[str, AfterValidator(_plain_name)]
+"""The name of a part, which also names files."""
 Part = Annotated[SerializeAsAny[TargetSchema], BeforeValidator(validate_target)]
 """A field that holds any part which a `_target_` can name."""

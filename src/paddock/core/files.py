@@ -1,15 +1,47 @@
-"""Writing files so that a kill at any instant leaves something readable."""
+"""Writing files so that a kill at any instant leaves something readable, and so that they are where they seem to be.
+
+Nothing here writes through a symbolic link. Who else may read a run's files is decided by its folder's mode.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
+
+from paddock.core.errors import InputError
+
+SHARE_VARIABLE = "PADDOCK_SHARE"
+PRIVATE, SHARED = 0o700, 0o750  # of a run's folder: for its user alone, or for reading by the user's group
+
+
+def open_for_writing(path: Path, flags: int, mode: int = 0o666) -> int:
+    """A descriptor of a regular file, made where it does not exist; a link or a device in its place is refused."""
+    try:
+        descriptor = os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            raise InputError(f"'{path}' is a link or a pipe, not a file; nothing is written there.") from error
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise InputError(f"'{path}' is not a regular file; nothing is written there.")
+    return descriptor
+
+
+def open_to_append(path: Path) -> BinaryIO:
+    """A file that is written at its end."""
+    return os.fdopen(open_for_writing(path, os.O_RDWR | os.O_APPEND), "ab")
 
 
 def write_synced(path: Path, data: bytes) -> None:
     """Write a file and make sure that it is on the disk before returning."""
-    with path.open("wb") as file:
+    with os.fdopen(open_for_writing(path, os.O_WRONLY | os.O_TRUNC), "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
@@ -24,10 +56,41 @@ def replace_file(path: Path, data: bytes) -> None:
 
 def append_line(path: Path, line: bytes) -> None:
     """Append one line with one write; the rest of a line that a kill cut short is closed off first."""
-    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+    descriptor = open_for_writing(path, os.O_RDWR | os.O_APPEND)
     try:
         size = os.fstat(descriptor).st_size
         is_torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
         os.write(descriptor, (b"\n" if is_torn else b"") + line + b"\n")
     finally:
         os.close(descriptor)
+
+
+def is_shared() -> bool:
+    """Whether the person shares new runs with their group: `--share`, or PADDOCK_SHARE."""
+    return os.environ.get(SHARE_VARIABLE, "").strip().lower() not in ("", "0", "no", "false")
+
+
+def make_run_folder(path: Path) -> None:
+    """A new folder that only this user can enter, or also the user's group where runs are shared."""
+    before = os.umask(0o777 & ~(SHARED if is_shared() else PRIVATE))
+    try:
+        path.mkdir(parents=True)
+    finally:
+        os.umask(before)
+
+
+@contextmanager
+def files_like(folder: Path) -> Iterator[None]:
+    """Make files and folders inside that can be read by those who can enter `folder`, and by nobody else."""
+    allowed = stat.S_IMODE(folder.stat().st_mode) & ~0o022
+    before = os.umask(0o777 & ~(allowed | 0o700))
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def keep_private() -> None:
+    """From here on this process makes files for its user alone, or for the group to read where runs are shared."""
+    before = os.umask(0o077)
+    os.umask(before | (0o027 if is_shared() else 0o077))

@@ -109,14 +109,15 @@ def check(
 ) -> list[Danger]:
     """Refuse what came from elsewhere and is more than data; gives what was found in what is used.
 
-    values: all that the folder's file holds; used: the part that this caller will act upon, by default all of it.
+    values: all that the folder's file holds; used: the part that this caller will act upon, by default all of it. What
+    stands in `used` and not in `values` was typed by the person, who need not be asked about it.
     trusts: the person said so; it is remembered for this content. with_links: links that lead outside count, too.
     """
-    links = _links_outside(folder) if with_links else []
-    needed = dangers(values if used is None else used) + links
-    if all(_is_harmless(danger, folder) for danger in needed):
+    everything = dangers(values) + (_links_outside(folder) if with_links else [])
+    needed = everything if used is None else dangers(used) + [one for one in everything if one.kind == LINK]
+    saved = [one for one in everything if one in needed and not _is_harmless(one, folder)]
+    if not saved:
         return needed
-    everything = dangers(values) + links
     print_of_it = fingerprint(folder, everything)
     if _is_signed(folder, print_of_it) or _is_remembered(print_of_it):
         return needed

@@ -111,6 +111,20 @@ class KeptCode:
         copy = self.files.get(file, {}).get("copy")
         return self.folder / copy if self.folder is not None and copy else None
 
+    def has_copy(self, name: str) -> bool:
+        """Whether a file or package was copied, by how the configuration names it."""
+        return bool({**self.packages, **self.files}.get(name, {}).get("copy"))
+
+    def with_copies(self, values: Any) -> Any:
+        """The same values with every reference to a file led to its copy."""
+        if isinstance(values, Mapping):
+            return {name: self.with_copies(value) for name, value in values.items()}
+        if isinstance(values, list):
+            return [self.with_copies(value) for value in values]
+        file, name = split_reference(values) if isinstance(values, str) else ("", "")
+        copy = self.path_of(file) if name else None
+        return values if copy is None else f"{copy.resolve()}:{name}"
+
     def digest_of_file(self, file: str) -> str | None:
         path = self.path_of(file)
         return file_digest(path) if path is not None else None
@@ -128,11 +142,16 @@ class KeptCode:
 
     def changed(self) -> list[str]:
         """What is not any more as it was when the run began, by how the configuration names it."""
-        now = {name: file_digest(Path(str(entry.get("original")))) for name, entry in self.files.items()}
-        for name, entry in self.packages.items():
-            now[name] = tree_digest(Path(str(entry.get("original"))))
-        then = {name: entry.get("sha256") for name, entry in [*self.files.items(), *self.packages.items()]}
-        return [name for name, digest in now.items() if digest is not None and digest != then[name]]
+        versions = {name: self.versions_of(name) for name in [*self.files, *self.packages]}
+        return [name for name, (then, now) in versions.items() if now is not None and then != now]
+
+    def versions_of(self, name: str) -> tuple[str | None, str | None]:
+        """The beginnings of the sha256 of a file or package when the run began, and now; None where it is gone."""
+        is_file = name in self.files
+        entry = self.files[name] if is_file else self.packages[name]
+        original = Path(str(entry.get("original")))
+        now = file_digest(original) if is_file else tree_digest(original)
+        return str(entry.get("sha256"))[:12], now[:12] if now else None
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -169,7 +188,7 @@ class KeptCode:
             )
 
 
-def keep_code(folder: Path, files: Iterable[str], packages: Iterable[str]) -> dict[str, Any]:
+def copy_code(folder: Path, files: Iterable[str], packages: Iterable[str]) -> dict[str, Any]:
     """Copy files and packages of a person's own into `folder/code`; gives the index, empty where there are none."""
     place = folder / CODE
     kept: dict[str, dict[str, Any]] = {"files": {}, PACKAGES: {}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import yaml
@@ -95,6 +96,21 @@ def load_reward_config(given: Any) -> RewardConfig:
     if isinstance(given, RewardConfig):
         return given
     return validate(reward_config(given), RewardConfig)
+
+
+def without_functions(environment: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The saved options of an environment without reward functions of files, and which were left out.
+
+    Laps are driven and timed without a reward; its functions may be on another machine, or a stranger's.
+    """
+    reward = environment.get("reward")
+    if isinstance(reward, str) and ".py" in reward:
+        return {**environment, "reward": {}}, [reward]
+    if not isinstance(reward, Mapping) or not reward.get("custom"):
+        return dict(environment), []
+    custom = reward["custom"]
+    names = list(custom) if isinstance(custom, Mapping) else [str(custom)]
+    return {**environment, "reward": {**reward, "custom": {}}}, names
 
 
 def build_rewards(config: RewardConfig, num_cars: int) -> RewardSet:

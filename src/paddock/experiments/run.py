@@ -20,10 +20,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import psutil
 import yaml
 
 from paddock.core.errors import InputError, PaddockError, did_you_mean
-from paddock.core.files import append_line, replace_file
+from paddock.core.files import append_line, files_like, make_run_folder, open_for_writing, replace_file
+from paddock.core.trust import FILE, PACKAGE, dangers, sign
+from paddock.core.user_code import copy_code, split_reference
 
 STAMP = r"-\d{8}-\d{6}(-\d+)?"
 SEED = r"(-s\d+)?"  # between the name and the stamp of a training run
@@ -51,8 +54,13 @@ class RunFolder:
         self.judgements = path / "judgements"
 
     @classmethod
-    def create(cls, runs_dir: Path, name: str, config: Mapping[str, Any], *, seed: int | None = None) -> RunFolder:
-        """A new folder `<name>-s<seed>-<timestamp>`; two that start in the same second get different ones."""
+    def create(
+        cls, runs_dir: Path, name: str, config: Mapping[str, Any], *, seed: int | None = None, is_own: bool = True
+    ) -> RunFolder:
+        """A new folder `<name>-s<seed>-<timestamp>`; two that start in the same second get different ones.
+
+        is_own: this user wrote the configuration, so the code that it names is copied, and the run is signed.
+        """
         if not re.fullmatch(r"[\w.-]+", name):
             raise InputError(f"'{name}' cannot name a run; use letters, digits, '-', '_' and '.'.")
         name = name if seed is None else f"{name}-s{seed}"
@@ -60,13 +68,16 @@ class RunFolder:
         for suffix in ["", *(f"-{number}" for number in range(2, 1000))]:
             path = runs_dir / f"{name}-{stamp}{suffix}"
             try:
-                path.mkdir(parents=True)
+                make_run_folder(path)
             except FileExistsError:
                 continue
             except OSError as error:
                 raise InputError(f"no run can be written to '{runs_dir}': {error.strerror}.") from error
             run = cls(path)
-            run.write_config(config)
+            with files_like(path):
+                run.write_config(config)
+                if is_own:
+                    run.keep_code(config)
             return run
         raise PaddockError(f"'{runs_dir}' has a thousand runs named '{name}-{stamp}'.")
 
@@ -117,6 +128,15 @@ class RunFolder:
             raise InputError(f"'{self.config_file}' is not a configuration.")
         return values
 
+    def keep_code(self, config: Mapping[str, Any]) -> None:
+        """Copy the files and packages of the user's own that the configuration names, and sign the run as theirs."""
+        found = dangers(config)
+        files = [split_reference(one.value)[0] for one in found if one.kind == FILE]
+        kept = copy_code(self.path, files, [one.package for one in found if one.kind == PACKAGE])
+        if kept:
+            self.write_manifest(code=kept)
+        sign(self.path, config)
+
     def write_manifest(self, **values: Any) -> None:
         """Merge values into the manifest. Only the process that holds the run does this."""
         replace_file(self.manifest_file, json.dumps({**self.read_manifest(), **values}, indent=2).encode())
@@ -148,9 +168,12 @@ class RunFolder:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Hold the run for this process; a second one is told so."""
-        with (self.path / "lock").open("w") as file:
+        # Neither truncated nor readable by others, who could hold it and so keep its owner out.
+        descriptor = open_for_writing(self.path / "lock", os.O_RDWR, 0o600)
+        with os.fdopen(descriptor):
+            os.fchmod(descriptor, 0o600)
             give_up = time.monotonic() + LOCK_PATIENCE
-            while not _flock(file.fileno(), fcntl.LOCK_EX):
+            while not _flock(descriptor, fcntl.LOCK_EX):
                 if time.monotonic() > give_up:
                     owner = self.read_manifest().get("pid", "?")
                     raise InputError(f"run '{self.name}' is being trained by process {owner} already.")
@@ -160,9 +183,21 @@ class RunFolder:
     def is_held(self) -> bool:
         """Whether a living process holds the run; the system lets go of it when that process ends, however it ends."""
         try:
-            with (self.path / "lock").open() as file:
-                return not _flock(file.fileno(), fcntl.LOCK_SH)
+            descriptor = os.open(self.path / "lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except PermissionError:
+            return self._is_told_to_be_held()
         except OSError:
+            return False
+        with os.fdopen(descriptor):
+            return not _flock(descriptor, fcntl.LOCK_SH)
+
+    def _is_told_to_be_held(self) -> bool:
+        """As the manifest of somebody else's run tells it: only its owner can try the lock."""
+        try:
+            values = self.read_manifest()
+            is_here = values["status"] in ("running", "paused") and values["host"] == socket.gethostname()
+            return is_here and psutil.pid_exists(int(values["pid"]))
+        except (OSError, ValueError, KeyError, TypeError):
             return False
 
 

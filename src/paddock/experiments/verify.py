@@ -14,7 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from paddock.config.migrate import migrate
 from paddock.core.errors import InputError, PaddockError, did_you_mean
+from paddock.core.trust import FILE, PACKAGE, check, dangers
+from paddock.core.user_code import KeptCode, split_reference
 from paddock.experiments.run import RunFolder, surroundings
 
 CLOCKS = ("seconds", "*per_second", "*_seconds", "system/*")
@@ -56,12 +59,15 @@ def verify(
     *,
     checkpoint: str | None = None,
     steps: int | None = None,
+    trusts: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Verdict:
     """Run it again, from its seed or from a checkpoint, as far as it went or for `steps` agent steps.
 
     `progress(agent steps so far, agent steps in all)` is called now and then.
     """
+    saved = migrate(run.read_config())
+    check(run.path, saved, used=quiet(saved), trusts=trusts, with_links=True)
     original = run.read_metrics()
     if not original:
         raise InputError(f"run '{run.name}' has logged nothing; there is nothing to compare with.")
@@ -73,7 +79,7 @@ def verify(
             f"checkpoint '{checkpoint}' stands at step {begin:,}; nothing up to step {end:,} is left to compare."
         )
     with tempfile.TemporaryDirectory() as folder:
-        again = _replay(run, Path(folder), start, end, original, lambda done: progress(done, end))
+        again = _replay(run, Path(folder), start, end, original, lambda done: progress(done, end), trusts=trusts)
         rows = again.read_metrics()
         divergence, points, compared = first_divergence(original, rows, after=begin, until=end)
         is_policy_equal = (
@@ -82,9 +88,21 @@ def verify(
     if not points:
         raise PaddockError(f"the replay of '{run.name}' logged nothing up to step {end:,} that could be compared.")
     where = start.name if start else f"seed {run.read_manifest().get('seed')}"
-    return Verdict(
-        run.name, where, points, compared, divergence, is_policy_equal, _differences(run.read_manifest()), _notes(run)
-    )
+    differences = [*_differences(run.read_manifest()), *_code_differences(run, saved)]
+    return Verdict(run.name, where, points, compared, divergence, is_policy_equal, differences, _notes(run))
+
+
+def quiet(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The same learning without trackers, films, alerts, checkpoints by time, or an end by the clock."""
+    quiet_logging = {"terminal": False, "tensorboard": False, "wandb": "off"}
+    return {
+        **values,
+        "training": {**values["training"], "max_seconds": None},
+        "logging": {**values["logging"], **quiet_logging},
+        "evaluation": {**values["evaluation"], "video": False},
+        "checkpoint": {"every_steps": None, "every_seconds": None, "keep_last": 1, "keep_best": 0},
+        "monitoring": {"system_every_seconds": None, "alerts": {}},
+    }
 
 
 def first_divergence(
@@ -113,6 +131,8 @@ def _replay(
     end: int,
     original: Sequence[Mapping[str, Any]],
     progress: Callable[[int], None],
+    *,
+    trusts: bool,
 ) -> RunFolder:
     """Start the process and watch it; what has diverged need not go on."""
     command = [
@@ -125,6 +145,7 @@ def _replay(
         str(end),
     ]
     command += ["--checkpoint", str(checkpoint)] if checkpoint else []
+    command += ["--trust"] if trusts else []
     with (folder / "output.txt").open("w+") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
         try:
@@ -188,9 +209,26 @@ def _differences(manifest: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
     return found
 
 
+def _code_differences(run: RunFolder, saved: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    """Which files and packages of the user's own are not as they were, or were not kept."""
+    code = KeptCode.of(run.path)
+    found = [(f"code {name}", *code.versions_of(name)) for name in code.changed()]
+    for danger in dangers(quiet(saved)):
+        name = split_reference(danger.value)[0] if danger.kind == FILE else danger.package
+        is_known = name in code.files or name in code.packages
+        entry = (f"code {name}", None, "not kept with the run")
+        if danger.kind in (FILE, PACKAGE) and not is_known and entry not in found:
+            found.append(entry)
+    return found
+
+
 def _notes(run: RunFolder) -> list[str]:
     resumed = [event for event in run.read_events() if event["event"] == "resumed"]
     notes = [f"the run was resumed {len(resumed)} times"] if resumed else []
+    code = KeptCode.of(run.path)
+    notes += [
+        f"'{name}' has changed since; the run's own copy was run" for name in code.changed() if code.has_copy(name)
+    ]
     if (run.read_manifest().get("git") or {}).get("dirty"):
         notes.append("the run's code had uncommitted changes")
     return notes

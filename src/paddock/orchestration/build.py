@@ -9,6 +9,7 @@ from gymnasium.vector import VectorEnv
 from rich.console import Console
 
 from paddock.config.schema import instantiate
+from paddock.core import permission
 from paddock.core.errors import InputError
 from paddock.core.seeding import derive_seed, seed_everything
 from paddock.environments.spaces import spec_of
@@ -49,7 +50,7 @@ def build(config: ExperimentConfig, run: RunFolder, console: Console) -> Orchest
     workflow: Workflow = instantiate(config.workflow)
     workflow.initialize(context)
     loggers = partial(_loggers, config, run, console)
-    return Orchestrator(config, run, workflow, context, partial(make_environment, config), loggers)
+    return Orchestrator(config, run, workflow, context, permission.keep(partial(make_environment, config)), loggers)
 
 
 def make_environment(config: ExperimentConfig, num_envs: int, render_mode: str | None = None) -> VectorEnv:

@@ -128,11 +128,11 @@ class PolicySeat:
         self._command = decoded[0]
 
 
-def load_actor(folder: Path) -> Any:
+def load_actor(folder: Path, *, trusts: bool = False) -> Any:
     """A saved policy; torch is only imported where one drives."""
     import torch
 
     from paddock.rollout.actor import load_policy
 
     torch.set_num_threads(1)
-    return load_policy(folder)
+    return load_policy(folder, trusts=trusts)

@@ -279,6 +279,6 @@ def session_folder(grid: Grid, request: DriveRequest) -> RunFolder:
         "driver": request.driver,
         "environment": grid.env.config.to_dict(),
     }
-    run = RunFolder.create(request.runs_dir / "drives", name, config)
+    run = RunFolder.create(request.runs_dir / "drives", name, config, is_own=False)
     run.write_manifest(**manifest(config, seed=0))
     return run

@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from paddock.config.compose import compose
-from paddock.config.schema import validate_target
+from paddock.config.schema import TargetSchema, schema_of, validate_target
+from paddock.config.validate import validate
 from paddock.core.errors import InputError
+from paddock.core.reading import read_json
+from paddock.core.trust import checked
 from paddock.environments.racing import RacingVectorEnv
 from paddock.environments.racing_actions import ActionSet, build_actions
 from paddock.environments.racing_config import Opponents, RacingConfig, Sensing, Start
 from paddock.environments.racing_observations import ObservationSet
-from paddock.environments.racing_rewards import Ends
+from paddock.environments.racing_rewards import Ends, without_functions
 from paddock.environments.racing_world import car_of
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.driving_seats import ClassicalSeat, PolicySeat, Seat, load_actor
@@ -41,6 +44,7 @@ class DriveRequest:
     mode: str = "manual"
     runs_dir: Path = Path("runs")
     laps_dir: Path = Path("laps")
+    trusts: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ def line_up(request: DriveRequest) -> Grid:
         pilot: Seat = ClassicalSeat(env, 0)
         rival: Seat | None = ClassicalSeat(env, 1) if request.against else None
     else:
-        actor = load_actor(folder)
+        actor = load_actor(folder, trusts=request.trusts)
         pilot, rival = (PolicySeat(env, car, actor, sight, actions, apart) for car in (0, 1))
     ghosts = list(_ghosts(env, _world_config(base, apart, has_rival=False), folder))
     return Grid(env, sight, actions, apart, pilot, rival, ghosts)
@@ -97,10 +101,9 @@ def _base_config(folder: Path | None, request: DriveRequest) -> RacingConfig:
     if folder is None:
         values = compose(EXPERIMENT).values["environment"]
         changes = {"car": request.car} if request.car else {}
+        config = validate_target({**values, **changes, "procedural": 0})
     else:
-        values = _environment_of(folder)
-        changes = {}
-    config = validate_target({**values, **changes, "procedural": 0})
+        config = _environment_of(folder, trusts=request.trusts)
     if not isinstance(config, RacingConfig):
         raise InputError(f"the policy in '{folder}' was not trained in the racing world; it cannot be raced against.")
     if request.car not in (None, config.car):
@@ -112,14 +115,16 @@ def _base_config(folder: Path | None, request: DriveRequest) -> RacingConfig:
     return config.model_copy(update={"track": track, "num_envs": 1})
 
 
-def _environment_of(folder: Path) -> dict[str, Any]:
-    try:
-        environment = json.loads((folder / "policy.json").read_bytes())["environment"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"the policy in '{folder}' cannot be read: {error}") from error
+def _environment_of(folder: Path, *, trusts: bool) -> TargetSchema:
+    """What a policy was trained in, without what a session does not need: reward functions and other cars."""
+    description = read_json(folder / "policy.json")
+    environment = description.get("environment") if isinstance(description, dict) else None
     if not isinstance(environment, dict):
         raise InputError(f"the policy in '{folder}' does not say which environment it is for.")
-    return environment
+    environment, _ = without_functions(environment)
+    environment.pop("opponents", None)
+    with checked(folder, description, used={"environment": environment}, trusts=trusts):
+        return validate({**environment, "procedural": 0}, schema_of(str(environment.get("_target_"))))
 
 
 def _ticks_per_decision(config: RacingConfig) -> int:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from paddock.config.migrate import SCHEMA_VERSION
-from paddock.config.schema import Part, Schema, load_target, validate_target
+from paddock.config.schema import Name, Part, Schema, load_target, validate_target
 from paddock.core.errors import did_you_mean
 from paddock.environments.base import EnvironmentConfig
 from paddock.orchestration.checkpoint import CheckpointConfig
@@ -30,7 +30,7 @@ class ControllersConfig(Schema):
     """Who can act, and who does unless a phase says otherwise."""
 
     default: str
-    available: dict[str, Part]
+    available: dict[Name, Part]
 
 
 class ExperimentConfig(Schema):
@@ -47,9 +47,9 @@ class ExperimentConfig(Schema):
     environment: Annotated[SerializeAsAny[EnvironmentConfig], BeforeValidator(validate_target)]
     reward: dict[str, Any] | None = None
     workflow: Part
-    components: dict[str, Part]
-    buffers: dict[str, Part]
-    optimizers: dict[str, Part]
+    components: dict[Name, Part]
+    buffers: dict[Name, Part]
+    optimizers: dict[Name, Part]
     controllers: ControllersConfig
     training: TrainingConfig
     evaluation: EvaluationConfig

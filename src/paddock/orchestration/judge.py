@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import yaml
-from omegaconf import OmegaConf
 
 from paddock.config.compose import choices
 from paddock.config.migrate import migrate
-from paddock.config.schema import TargetSchema, instantiate, validate_target
+from paddock.config.overriding import with_overrides
+from paddock.config.schema import instantiate, schema_of, validate_target
 from paddock.config.validate import validate
+from paddock.core import permission
 from paddock.core.errors import InputError
+from paddock.core.trust import checked
+from paddock.environments.racing_rewards import without_functions
 from paddock.environments.spaces import spec_of
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.build import make_environment
@@ -29,50 +33,112 @@ ENVIRONMENT, CONTROLLERS = "environment.", "controllers."
 
 @dataclass(frozen=True)
 class Subject:
-    """Somebody to be judged, and where."""
+    """Somebody to be judged, and where. left_out: reward functions of files, which judging laps does without."""
 
     name: str
     folder: Path
     actor: ActorModule
     make_env: MakeEnv
     judge: Judge
+    left_out: list[str] = field(default_factory=list)
+
+    def known(self, values: Any) -> Any:
+        """What was measured, without returns where a part of the reward was left out: they would be another task's."""
+        if isinstance(values, Mapping):
+            kept = (name for name in values if not (self.left_out and "return" in name))
+            return {name: self.known(values[name]) for name in kept}
+        return [self.known(value) for value in values] if isinstance(values, list) else values
+
+    @property
+    def note(self) -> str:
+        """What to say of it, or nothing."""
+        names = ", ".join(self.left_out)
+        return f"The reward functions of files ({names}) are left out, so there is no return." if names else ""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How a subject is to be prepared, as `find_subject` was asked."""
+
+    which: str
+    controller: str | None
+    overrides: Sequence[str]
+    is_for_laps: bool
+    trusts: bool
 
 
 def find_subject(
-    given: str, runs_dir: Path, *, which: str = "best", controller: str | None = None, overrides: Sequence[str] = ()
+    given: str,
+    runs_dir: Path,
+    *,
+    which: str = "best",
+    controller: str | None = None,
+    overrides: Sequence[str] = (),
+    is_for_laps: bool = False,
+    trusts: bool = False,
 ) -> Subject:
-    """The policy named by `given`: an exported policy's folder, or a run's path or name."""
+    """The policy named by `given`: an exported policy's folder, or a run's path or name.
+
+    is_for_laps: the reward is not needed. trusts: the person trusts whatever the folder names to run.
+    """
+    wanted = Wanted(which, controller, overrides, is_for_laps, trusts)
     if (Path(given) / "policy.json").is_file():
         if controller is not None:
             raise InputError(f"'{given}' is an exported policy; a controller can be chosen for a run only.")
-        return _exported(Path(given), given, overrides)
+        return _exported(Path(given), given, wanted)
     run = RunFolder.find(runs_dir, given)
     if controller is not None or any(text.startswith(CONTROLLERS) for text in overrides):
-        return _from_checkpoint(run, which, controller, overrides)
+        return _from_checkpoint(run, wanted)
     folder = run.policy / which
     if not folder.exists():
         folder = run.policy / "latest"
     if not folder.exists():
-        return _from_checkpoint(run, which, None, overrides)
-    return _exported(folder, run.name, overrides, run.path)
+        return _from_checkpoint(run, wanted)
+    return _exported(folder, run.name, wanted, run)
 
 
-def _exported(folder: Path, name: str, overrides: Sequence[str], home: Path | None = None) -> Subject:
+def _exported(folder: Path, name: str, wanted: Wanted, run: RunFolder | None = None) -> Subject:
     description = read_description(folder)
-    if not description.get("environment"):
+    if not isinstance(description.get("environment"), dict):
         raise InputError(f"the policy in '{folder}' does not say which environment it is for.")
-    environment = _with_overrides({"environment": description["environment"]}, overrides, (ENVIRONMENT,))["environment"]
-    config = validate_target(environment)
-    judge = judge_of(config, RunFolder(home) if home else None, overrides)
-    return Subject(name, home or folder, load_policy(folder), partial(instantiate, config), judge)
+    saved = {"environment": description["environment"]}
+    environment = _with_overrides(saved, wanted.overrides, (ENVIRONMENT,))["environment"]
+    target = str(environment.get("_target_"))
+    judge = judge_of(target, run, wanted.overrides, trusts=wanted.trusts)
+    environment, left_out = _as_judged(environment, judge, wanted)
+    with checked(folder, description, used={"environment": environment}, trusts=wanted.trusts) as code:
+        config = validate(code.with_copies(environment), schema_of(target))
+        make_env = permission.keep(partial(instantiate, config))
+        actor = load_policy(folder, trusts=wanted.trusts)
+    return Subject(name, run.path if run else folder, actor, make_env, judge, left_out)
 
 
-def _from_checkpoint(run: RunFolder, which: str, controller: str | None, overrides: Sequence[str]) -> Subject:
+def _as_judged(environment: dict[str, Any], judge: Judge, wanted: Wanted) -> tuple[dict[str, Any], list[str]]:
+    needs_reward = getattr(judge, "needs_reward", True) and not wanted.is_for_laps
+    return (environment, []) if needs_reward else without_functions(environment)
+
+
+def _from_checkpoint(run: RunFolder, wanted: Wanted) -> Subject:
     """Build the run's components from its checkpoint and let the chosen controller act with them."""
-    values = _with_overrides(migrate(run.read_config()), overrides, (ENVIRONMENT, CONTROLLERS))
-    config = validate(values, ExperimentConfig)
+    saved = migrate(run.read_config())
+    values = _with_overrides(saved, wanted.overrides, (ENVIRONMENT, CONTROLLERS))
+    changed = [text for text in wanted.overrides if text.startswith(ENVIRONMENT)]
+    judge = judge_of(str(values["environment"]["_target_"]), run, changed, trusts=wanted.trusts)
+    environment, left_out = _as_judged(values["environment"], judge, wanted)
+    values = {**values, "environment": environment, "reward": without_functions(values)[0].get("reward")}
+    # Of buffers only the names are needed; nothing is logged or told.
+    buffers = {name: {"_target_": dict(part).get("_target_")} for name, part in dict(values["buffers"]).items()}
+    used = {**values, "buffers": buffers, "logging": {}, "monitoring": {}}
+    with checked(run.path, saved, used=used, trusts=wanted.trusts, with_links=True) as code:
+        config = validate(code.with_copies(values), ExperimentConfig)
+        actor = _actor_from_checkpoint(run, config, wanted)
+        make_env = permission.keep(partial(make_environment, config))
+    return Subject(run.name, run.path, actor, make_env, judge, left_out)
+
+
+def _actor_from_checkpoint(run: RunFolder, config: ExperimentConfig, wanted: Wanted) -> ActorModule:
     store = CheckpointStore(run.checkpoints, config.checkpoint)
-    best = store.best() if which == "best" else None
+    best = store.best() if wanted.which == "best" else None
     checkpoint = read_checkpoint(best) if best else store.load()
     if checkpoint is None:
         raise InputError(f"run '{run.name}' has no checkpoint yet; there is nothing to judge.")
@@ -84,18 +150,22 @@ def _from_checkpoint(run: RunFolder, which: str, controller: str | None, overrid
         component.load_state_dict(checkpoint.state["components"][name])
     available = {name: instantiate(part, components, spec) for name, part in config.controllers.available.items()}
     manager = ControllerManager(available, config.controllers.default)
-    manager.select(controller)
-    judge = judge_of(config.environment, run, [text for text in overrides if text.startswith(ENVIRONMENT)])
-    return Subject(run.name, run.path, manager.active, partial(make_environment, config), judge)
+    manager.select(wanted.controller)
+    return manager.active
 
 
-def judge_of(environment: TargetSchema, run: RunFolder | None, overrides: Sequence[str] = ()) -> Judge:
-    """Who judges: the run's own judge, unless the environment is changed; else the shipped one of its environment."""
+def judge_of(environment: str, run: RunFolder | None, overrides: Sequence[str] = (), *, trusts: bool = False) -> Judge:
+    """Who judges: the run's own judge, unless the environment is changed; else the shipped one of its environment.
+
+    environment: the `_target_` of its configuration.
+    """
     if run is not None and not overrides:
-        chosen = migrate(run.read_config())["evaluation"].get("judge")
-        return instantiate(validate_target(chosen)) if chosen else evaluate
+        saved = migrate(run.read_config())
+        chosen = saved["evaluation"].get("judge")
+        with checked(run.path, saved, used={"evaluation": {"judge": chosen}}, trusts=trusts):
+            return instantiate(validate_target(chosen)) if chosen else evaluate
     files = choices("judging")
-    name = environment.target_.split(".")[-2]
+    name = environment.rpartition(".")[0].rpartition(".")[2]
     if name not in files:
         return evaluate
     return instantiate(validate_target(yaml.safe_load(files[name].read_text(encoding="utf-8"))["evaluation"]["judge"]))
@@ -106,5 +176,4 @@ def _with_overrides(values: dict, overrides: Sequence[str], allowed: tuple[str, 
         if not text.startswith(allowed):
             kinds = " and ".join(f"{prefix}*" for prefix in allowed)
             raise InputError(f"'{text}' has no place in this evaluation; only {kinds} can be changed.")
-    merged = OmegaConf.merge(OmegaConf.create(values), OmegaConf.from_dotlist(list(overrides)))
-    return OmegaConf.to_container(merged, resolve=True)  # type: ignore[return-value]
+    return with_overrides(values, overrides)

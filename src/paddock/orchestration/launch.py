@@ -11,13 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
 from rich.console import Console
 
 from paddock.config.compose import Composed, compose
 from paddock.config.migrate import migrate
+from paddock.config.overriding import with_overrides
 from paddock.config.validate import validate
 from paddock.core.errors import InputError
+from paddock.core.files import files_like
+from paddock.core.trust import checked, sign
+from paddock.core.user_code import KeptCode
 from paddock.experiments.run import RunFolder, manifest
 from paddock.orchestration.build import build
 from paddock.orchestration.experiment import ExperimentConfig
@@ -78,7 +81,7 @@ def new_run(config: ExperimentConfig, console: Console, request: Request | None 
     """A new run's orchestrator; the run's folder is held by this process meanwhile."""
     values = config.model_dump(mode="json", by_alias=True)
     run = RunFolder.create(Path(config.runs_dir), config.name, values, seed=config.seed)
-    with run.lock():
+    with files_like(run.path), KeptCode.of(run.path).in_use(), run.lock():
         run.write_manifest(**manifest(values, seed=config.seed), **(request.origin() if request else {}))
         try:
             orchestrator = build(config, run, console)
@@ -89,12 +92,19 @@ def new_run(config: ExperimentConfig, console: Console, request: Request | None 
 
 
 @contextmanager
-def resumed_run(run: RunFolder, overrides: Sequence[str], console: Console) -> Iterator[Orchestrator]:
-    """The orchestrator of a run that was interrupted, standing where its newest whole checkpoint stands."""
+def resumed_run(
+    run: RunFolder, overrides: Sequence[str], console: Console, *, trusts: bool = False
+) -> Iterator[Orchestrator]:
+    """The orchestrator of a run that was interrupted, standing where its newest whole checkpoint stands.
+
+    trusts: a run that was made elsewhere may do what its configuration says, see `paddock.core.trust`.
+    """
     saved = migrate(run.read_config())
     values = _changed(saved, overrides)
-    config = validate(values, ExperimentConfig)
-    with run.lock():
+    permitted = checked(run.path, saved, used=values, trusts=trusts, with_links=True)
+    with permitted as code, files_like(run.path), run.lock():
+        _tell_changes(run, code)
+        config = validate(values, ExperimentConfig)
         orchestrator = build(config, run, console)
         checkpoint = orchestrator.checkpoints.load()
         if checkpoint is None:
@@ -103,7 +113,9 @@ def resumed_run(run: RunFolder, overrides: Sequence[str], console: Console) -> I
         else:
             orchestrator.restore(checkpoint)
         if overrides:
-            run.write_config(config.model_dump(mode="json", by_alias=True))
+            written = config.model_dump(mode="json", by_alias=True)
+            run.write_config(written)
+            sign(run.path, written)
         run.write_manifest(status="running", pid=os.getpid())
         run.event("resumed", checkpoint=checkpoint and checkpoint.path.name, overrides=list(overrides))
         if checkpoint is not None and not checkpoint.info["is_exact"]:
@@ -120,10 +132,11 @@ def _changed(saved: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
         key = text.partition("=")[0].lstrip("+~")
         if not any(key == allowed or key.startswith(allowed + ".") for allowed in MAY_CHANGE_ON_RESUME):
             raise InputError(f"'{text}' cannot be changed in a resumed run. {RESUME_RULE}")
-    try:
-        merged = OmegaConf.merge(OmegaConf.create(saved), OmegaConf.from_dotlist(list(overrides)))
-        values = OmegaConf.to_container(merged, resolve=True)
-    except ValueError as error:
-        raise InputError(f"the overrides {' '.join(overrides)} cannot be read: {error}") from error
-    assert isinstance(values, dict)
-    return {str(key): value for key, value in values.items()}
+    return with_overrides(saved, overrides)
+
+
+def _tell_changes(run: RunFolder, code: KeptCode) -> None:
+    """A run goes on with the code that it began with, whatever has become of it since."""
+    for name in code.changed():
+        kept = "its own copy" if code.has_copy(name) else "the new one, as there is no copy"
+        log.warning("'%s' has changed since run '%s' began; the run goes on with %s.", name, run.name, kept)

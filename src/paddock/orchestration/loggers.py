@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from paddock.config.schema import Schema
+from paddock.core.files import open_to_append
 from paddock.core.lazy import require
 from paddock.experiments.run import RunFolder
 
@@ -52,7 +53,7 @@ class JsonLines:
     """`metrics.jsonl`, one line a point. The file's length is part of a checkpoint."""
 
     def __init__(self, file: Path) -> None:
-        self._file = file.open("ab")
+        self._file = open_to_append(file)
 
     def log(self, row: Row) -> None:
         line = {**row.counters, "seconds": round(row.seconds, 3), "phase": row.phase, **row.metrics}

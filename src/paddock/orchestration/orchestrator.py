@@ -12,6 +12,7 @@ from typing import Any
 from paddock.config.schema import instantiate
 from paddock.core.cadence import Every
 from paddock.core.errors import InputError, NonFiniteError, PaddockError
+from paddock.core.files import open_to_append
 from paddock.core.seeding import get_random_state, set_random_state
 from paddock.core.trees import save_tree
 from paddock.experiments.run import RunFolder, now
@@ -332,7 +333,7 @@ class Orchestrator:
             self._is_save_due.set_state(self.counters.agent_steps // self._is_save_due.period)
         self._best_score, self._last_evaluation = state["best_score"], state["last_evaluation"]
         self._seconds_before = state["seconds"]
-        with self.run_folder.metrics_file.open("a") as file:
+        with open_to_append(self.run_folder.metrics_file) as file:
             file.truncate(state["metrics_position"])
         set_random_state(state["random"])
 

@@ -12,6 +12,8 @@ from typing import Any, Literal, Protocol
 
 from paddock.core.errors import InputError, did_you_mean
 from paddock.core.files import replace_file
+from paddock.core.reading import read_json
+from paddock.core.trust import sign
 from paddock.experiments.run import RunFolder, now
 
 RECORD = "record.json"
@@ -40,6 +42,7 @@ class PolicyShelf:
         actor.save(folder, self._environment)
         record = {"name": name, "agent_steps": agent_steps, "saved": now(), **details}
         replace_file(folder / RECORD, json.dumps(record).encode())
+        sign(folder, read_json(folder / "policy.json"))
 
     def keep_if_improved(self, actor: Savable, metrics: Mapping[str, float], *, agent_steps: int) -> list[str]:
         """Keep the policy if it set a record; the metrics of which it did."""

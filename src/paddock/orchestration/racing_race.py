@@ -71,12 +71,13 @@ def run_race(
     starts: int = 16,
     seed: int = 1000,
     people: Path | None = None,
+    trusts: bool = False,
 ) -> Race:
     """Every policy drives a flying lap from each of `starts` standing starts; the best one counts.
 
     track: the one to race on; by default that of the first policy's training. people: a folder of lap files.
     """
-    subjects = [find_subject(name, runs_dir) for name in given]
+    subjects = [find_subject(name, runs_dir, is_for_laps=True, trusts=trusts) for name in given]
     if not subjects:
         raise InputError("say who races: paddock race RUN|POLICY ... [--track T].")
     base = _config_of(subjects[0], track)

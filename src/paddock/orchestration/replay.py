@@ -6,24 +6,33 @@ from __future__ import annotations
 import argparse
 import shutil
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
 from paddock.config.migrate import migrate
 from paddock.config.validate import validate
+from paddock.core.trust import checked
 from paddock.experiments.run import RunFolder, manifest
+from paddock.experiments.verify import quiet
 from paddock.orchestration.build import build
 from paddock.orchestration.checkpoint import read_checkpoint
 from paddock.orchestration.experiment import ExperimentConfig
 
 
-def replay(run: RunFolder, out: Path, *, checkpoint: Path | None = None, ends_after: int | None = None) -> RunFolder:
+def replay(
+    run: RunFolder,
+    out: Path,
+    *,
+    checkpoint: Path | None = None,
+    ends_after: int | None = None,
+    trusts: bool = False,
+) -> RunFolder:
     """Do a run once more, into a folder below `out`; nothing about it is told to anybody or slows it down."""
-    values = _quiet(migrate(run.read_config()))
-    config = validate(values, ExperimentConfig)
-    again = RunFolder.create(out, "replay", values)
-    with again.lock():
+    saved = migrate(run.read_config())
+    values = quiet(saved)
+    again = RunFolder.create(out, "replay", values, is_own=False)
+    with checked(run.path, saved, used=values, trusts=trusts, with_links=True), again.lock():
+        config = validate(values, ExperimentConfig)
         again.write_manifest(**manifest(values, seed=config.seed))
         orchestrator = build(config, again, Console(quiet=True))
         orchestrator.ends_after = ends_after
@@ -34,27 +43,21 @@ def replay(run: RunFolder, out: Path, *, checkpoint: Path | None = None, ends_af
     return again
 
 
-def _quiet(values: dict[str, Any]) -> dict[str, Any]:
-    """The same learning without trackers, films, alerts, checkpoints by time, or an end by the clock."""
-    quiet_logging = {"terminal": False, "tensorboard": False, "wandb": "off"}
-    return {
-        **values,
-        "training": {**values["training"], "max_seconds": None},
-        "logging": {**values["logging"], **quiet_logging},
-        "evaluation": {**values["evaluation"], "video": False},
-        "checkpoint": {"every_steps": None, "every_seconds": None, "keep_last": 1, "keep_best": 0},
-        "monitoring": {"system_every_seconds": None, "alerts": {}},
-    }
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("run", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--checkpoint", type=Path)
     parser.add_argument("--ends-after", type=int)
+    parser.add_argument("--trust", action="store_true")
     given = parser.parse_args()
-    replay(RunFolder(given.run), given.out, checkpoint=given.checkpoint, ends_after=given.ends_after)
+    replay(
+        RunFolder(given.run),
+        given.out,
+        checkpoint=given.checkpoint,
+        ends_after=given.ends_after,
+        trusts=given.trust,
+    )
 
 
 if __name__ == "__main__":

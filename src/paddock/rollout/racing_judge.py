@@ -33,6 +33,8 @@ class LapJudgeConfig(TargetSchema):
 class LapJudge:
     """One flying lap from each of many standing starts, spread over the lap. Its environment is made once."""
 
+    needs_reward = False  # The simulator's clock is the judge.
+
     def __init__(self, config: LapJudgeConfig) -> None:
         self.config = config
         self._env: RacingVectorEnv | None = None
