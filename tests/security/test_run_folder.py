@@ -210,7 +210,8 @@ def test_run_with_a_package_of_ones_own_goes_on_without_it(paddock, tmp_path):
     (tmp_path / "mylab").mkdir()
     (tmp_path / "mylab" / "__init__.py").write_text(
         "import gymnasium\n"
-        "gymnasium.register('Mine-v0', entry_point='gymnasium.envs.classic_control:CartPoleEnv', max_episode_steps=50)\n"
+        "point = 'gymnasium.envs.classic_control:CartPoleEnv'\n"
+        "gymnasium.register('Mine-v0', entry_point=point, max_episode_steps=50)\n"
     )
     done = paddock("train", "ppo_cartpole", "--name", "mine", *CARTPOLE, "environment.id=mylab:Mine-v0")
     assert done.returncode == 0, done.stderr
