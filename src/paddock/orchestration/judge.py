@@ -125,10 +125,10 @@ def _from_checkpoint(run: RunFolder, wanted: Wanted) -> Subject:
     changed = [text for text in wanted.overrides if text.startswith(ENVIRONMENT)]
     judge = judge_of(str(values["environment"]["_target_"]), run, changed, trusts=wanted.trusts)
     environment, left_out = _as_judged(values["environment"], judge, wanted)
-    values = {**values, "environment": environment, "reward": without_functions(values)[0].get("reward")}
-    # Of buffers only the names are needed; nothing is logged or told.
+    values = {**values, "environment": environment}
+    # The environment has its own copy of the reward. Of buffers only the names are needed; nothing is logged or told.
     buffers = {name: {"_target_": dict(part).get("_target_")} for name, part in dict(values["buffers"]).items()}
-    used = {**values, "buffers": buffers, "logging": {}, "monitoring": {}}
+    used = {**values, "reward": {}, "buffers": buffers, "logging": {}, "monitoring": {}}
     with checked(run.path, saved, used=used, trusts=wanted.trusts, with_links=True) as code:
         config = validate(code.with_copies(values), ExperimentConfig)
         actor = _actor_from_checkpoint(run, config, wanted)
