@@ -27,6 +27,11 @@ def test_train_judge_and_race(paddock, tmp_path):
     trained = paddock("train", "racing", "--name", "demo", *SMALL)
     assert trained.returncode == 0, trained.stderr
     assert "eval finish rate" in trained.stdout
+    (run,) = (tmp_path / "runs").glob("demo-s1-*/")
+    for told in ("Best lap ", "on oval", "Finish rate ", "of 2 starts", "Classical driver ", "steps/s overall"):
+        assert told in trained.stdout
+    for command in (f"paddock race runs/{run.name}", f"drive --against runs/{run.name}", f"dashboard {run.name}"):
+        assert command in trained.stdout
 
     judged = paddock("evaluate", "demo", "--episodes", "2", "--track", "oval", "--track", "kidney", "--json")
     assert judged.returncode == 0, judged.stderr

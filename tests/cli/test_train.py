@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 
@@ -11,6 +12,12 @@ import yaml
 
 from paddock.experiments.run import RunFolder
 
+LONG_ROLLOUT = [
+    "training.total_steps=24_000",
+    "workflow.rollout_steps=24_000",
+    "workflow.minibatch_size=2_000",
+    "workflow.epochs=1",
+]
 TINY = ["training.total_steps=1024", "evaluation.episodes=3", "logging.every_steps=512", "logging.tensorboard=false"]
 
 
@@ -61,6 +68,14 @@ def test_what_would_be_run_is_shown_with_origins_and_loads_as_yaml(paddock, tmp_
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_run_that_its_time_limit_ended_says_so_and_how_far_it_came(paddock):
+    result = paddock("train", "ppo_cartpole", *TINY, "training.total_steps=1_000_000", "training.max_seconds=2")
+    assert re.search(r"Stopped at its time limit \(\d %+ of steps\)", result.stdout)
+    assert "Training finished" not in result.stdout
+    assert "training.max_seconds=4" in result.stdout
+    assert re.search(r"Last evaluation +eval/return [\d.]+ ± [\d.]+; the best was [\d.]+", result.stdout)
+
+
 def test_the_experiments_that_ship_are_listed(paddock):
     result = paddock("train", "--list")
     assert "ppo_cartpole" in result.stdout
@@ -104,11 +119,11 @@ def test_an_unknown_verb_is_refused(paddock):
 def test_on_a_terminal_there_is_a_progress_bar(tmp_path):
     leader, follower = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "paddock", "train", "ppo_cartpole", *TINY],
+        [sys.executable, "-m", "paddock", "train", "ppo_cartpole", *TINY, *LONG_ROLLOUT],
         cwd=tmp_path,
         stdout=follower,
         stderr=follower,
-        env={**os.environ, "COLUMNS": "160", "TERM": "xterm-256color"},
+        env={**os.environ, "COLUMNS": "80", "TERM": "xterm-256color"},
     )
     os.close(follower)
     shown = b""
@@ -121,10 +136,14 @@ def test_on_a_terminal_there_is_a_progress_bar(tmp_path):
             break
         shown += chunk
     assert process.wait() == 0
-    text = shown.decode()
-    assert "━" in text
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
+    lines = [line for line in text.replace("\r", "\n").splitlines() if "━" in line]
+    assert all(re.search(r"^\w+ .*━.* \d+ % .* elapsed .* left", line) for line in lines), lines
+    assert any("evaluating" in line for line in lines)
     assert "steps/s" in text
     assert "Training finished" in text
+    ticks = {int(found) for found in re.findall(r"(\d+) s elapsed", text)}
+    assert ticks == set(range(max(ticks) + 1)), "a frame a second at least, also while steps are being collected"
 
 
 def test_a_misspelt_command_is_told_what_was_meant(paddock):

@@ -81,7 +81,8 @@ def main() -> None:
         silently(partial(app, prog_name="paddock"))
         return
     errors = Console(stderr=True)
-    logging.basicConfig(level=logging.WARNING, format="warning: %(message)s")
+    handlers = [_AboveTheProgress()] if sys.stderr.isatty() else None
+    logging.basicConfig(level=logging.WARNING, format="warning: %(message)s", handlers=handlers)
     try:
         app(prog_name="paddock")
     except PaddockError as error:
@@ -89,6 +90,14 @@ def main() -> None:
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+class _AboveTheProgress(logging.StreamHandler):
+    """Writes to what standard error is at the moment: a live display takes its place to keep itself whole."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.stream = sys.stderr
+        super().emit(record)
 
 
 def _escaped(error: Exception) -> str:

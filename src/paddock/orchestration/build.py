@@ -18,6 +18,7 @@ from paddock.orchestration.experiment import ExperimentConfig
 from paddock.orchestration.fit import check_actions
 from paddock.orchestration.loggers import make_loggers
 from paddock.orchestration.orchestrator import Orchestrator
+from paddock.orchestration.terminal import Limits
 from paddock.rollout.collector import Collector
 from paddock.rollout.controllers import ControllerManager
 from paddock.workflows.base import Workflow
@@ -64,7 +65,7 @@ def _loggers(config: ExperimentConfig, run: RunFolder, console: Console, agent_s
         run,
         console,
         config.model_dump(mode="json", by_alias=True),
-        total_steps=config.training.total_steps,
+        limits=Limits(config.training.total_steps, config.training.max_seconds),
         agent_steps=agent_steps,
     )
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,12 +11,12 @@ from paddock.core.errors import InputError, unknown_choice
 from paddock.orchestration.broadcast import Broadcast, Film
 from paddock.orchestration.channel import Channel
 from paddock.orchestration.control import Answer, Request
+from paddock.orchestration.terminal import Pace
 from paddock.rollout.actor import load_policy
 
 if TYPE_CHECKING:
     from paddock.orchestration.orchestrator import Orchestrator
 
-PACE_WINDOW = 5.0  # s over which steps per second are counted
 SLOWEST, FASTEST = 0.05, 1000.0  # times real time
 EXTRA = "._extra_state"  # of a component: what belongs to the episodes under way, and to no policy
 FRAMES_PER_SECOND = 30.0  # of an environment that does not say
@@ -38,7 +36,7 @@ class Desk:
         self._film = film
         rate = float(environment.metadata.get("render_fps") or FRAMES_PER_SECOND)
         self.broadcast = Broadcast(self.channel, self._control, self._view, film, 1.0 / rate)
-        self._paces: deque[tuple[float, int]] = deque()
+        self._pace = Pace()
         self._loaded: str | None = None
         self._doings: dict[str, Callable[..., Answer]] = {
             "save": self._save,
@@ -79,7 +77,7 @@ class Desk:
             "phase": phase.name if phase else None,
             "agent_steps": orchestrator.counters.agent_steps,
             "seconds": round(orchestrator.seconds, 2),
-            "steps_per_second": self._pace(orchestrator.counters.agent_steps),
+            "steps_per_second": round(self._pace(orchestrator.counters.agent_steps), 1),
             "speed": self.broadcast.speed,
             "explore": self._context.collector.explores,
             "latest": {
@@ -108,14 +106,6 @@ class Desk:
         else:
             raise unknown_choice("command", command, ["pause", "resume", "stop", *self._doings])
         answer({"ok": True})
-
-    def _pace(self, steps: int) -> float:
-        now = time.monotonic()
-        self._paces.append((now, steps))
-        while len(self._paces) > 2 and now - self._paces[0][0] > PACE_WINDOW:
-            self._paces.popleft()
-        began, before = self._paces[0]
-        return round((steps - before) / (now - began), 1) if now > began else 0.0
 
     def _rewards(self) -> dict[str, float]:
         return {

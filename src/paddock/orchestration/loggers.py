@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -12,12 +12,12 @@ from typing import Any, Literal, Protocol
 import msgspec
 from pydantic import Field
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from paddock.config.schema import Schema
 from paddock.core.files import open_to_append
 from paddock.core.lazy import require
 from paddock.experiments.run import RunFolder
+from paddock.orchestration.terminal import Limits, Terminal
 
 log = logging.getLogger(__name__)
 
@@ -139,66 +139,9 @@ class Guarded:
         try:
             return action(*arguments)
         except Exception as error:  # Whatever a tracker throws, the run is worth more.
-            log.warning("%s does not work and is left out from here on: %s", self._name, error)
+            log.warning("%s failed; continuing without it: %s", self._name, error)
             self._logger = None
             return None
-
-
-class Terminal:
-    """A progress bar on a terminal, plain lines in a log."""
-
-    def __init__(
-        self,
-        console: Console,
-        total_steps: int | None,
-        agent_steps: int,
-        shown: Sequence[str],
-    ) -> None:
-        """`shown`: names of the metrics that are part of the progress."""
-        self._console = console
-        self._shown = shown
-        self._total = total_steps
-        self._last = (time.perf_counter(), agent_steps)
-        self._rate = 0.0
-        self._latest: dict[str, float] = {}
-        self._progress: Progress | None = None
-        if console.is_terminal:
-            self._progress = Progress(
-                TextColumn("[bold]{task.fields[phase]}"),
-                BarColumn(bar_width=24),
-                TextColumn("{task.completed:,.0f}/{task.total:,.0f} steps" if total_steps else "{task.completed:,.0f}"),
-                TextColumn("{task.fields[rate]}"),
-                TimeElapsedColumn(),
-                TimeRemainingColumn(),
-                TextColumn("{task.fields[shown]}"),
-                console=console,
-            )
-            self._task: TaskID = self._progress.add_task(
-                "", total=total_steps, completed=agent_steps, phase="start", rate="", shown=""
-            )
-            self._progress.start()
-
-    def log(self, row: Row) -> None:
-        moment, steps = time.perf_counter(), row.counters["agent_steps"]
-        if steps > self._last[1]:  # The final evaluation adds no steps.
-            self._rate = (steps - self._last[1]) / max(moment - self._last[0], 1e-9)
-        rate = self._rate
-        self._last = (moment, steps)
-        self._latest.update(row.metrics)
-        shown = "  ".join(f"{_label(name)} {self._latest[name]:.4g}" for name in self._shown if name in self._latest)
-        if self._progress is not None:
-            self._progress.update(
-                self._task, completed=steps, phase=row.phase, rate=f"{rate:,.0f} steps/s", shown=shown
-            )
-            return
-        share = f" ({100 * steps / self._total:.0f} %)" if self._total else ""
-        left = f"  {_duration((self._total - steps) / rate)} left" if self._total and rate > 0 else ""
-        line = f"{row.phase}  step {steps:,}{share}  {rate:,.0f} steps/s{left}  {shown}"
-        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-    def close(self) -> None:
-        if self._progress is not None:
-            self._progress.stop()
 
 
 def make_loggers(
@@ -207,26 +150,15 @@ def make_loggers(
     console: Console,
     values: Mapping[str, Any],
     *,
-    total_steps: int | None,
+    limits: Limits,
     agent_steps: int,
 ) -> list[Logger]:
     """The trackers that the configuration asks for, besides metrics.jsonl, which is always written."""
     loggers: list[Logger] = []
     if config.terminal:
-        loggers.append(Terminal(console, total_steps, agent_steps, config.shown))
+        loggers.append(Terminal(console, config.shown, limits, agent_steps))
     if config.tensorboard:
         loggers.append(Guarded("TensorBoard", lambda: TensorBoard(run.tensorboard, agent_steps)))
     if config.wandb != "off":
         loggers.append(Guarded("Weights & Biases", lambda: Wandb(run, config, values)))
     return loggers
-
-
-def _label(name: str) -> str:
-    """`collect/return` as `return`, `eval/best_lap` as `eval best lap`."""
-    return name.removeprefix("collect/").replace("/", " ").replace("_", " ")
-
-
-def _duration(seconds: float) -> str:
-    minutes, seconds = divmod(int(max(seconds, 0)), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

@@ -29,6 +29,7 @@ from paddock.orchestration.monitoring import Monitor
 from paddock.orchestration.phase_scheduler import COLLECT, EVALUATE, Action, PhaseConfig, PhaseScheduler
 from paddock.orchestration.policies import BEST, LATEST, PolicyShelf
 from paddock.orchestration.stopwatch import Stopwatch
+from paddock.orchestration.terminal import STOPPING, Standing, Terminal
 from paddock.rollout.evaluation import Judge, MakeEnv, Probe, evaluate, record_video
 from paddock.workflows.base import Workflow
 from paddock.workflows.context import Counters, WorkflowContext
@@ -101,6 +102,9 @@ class Orchestrator:
         self.run_folder.write_manifest(status="running")
         register(self.run_folder)
         self._started = self._last_save = time.perf_counter()
+        for logger in self._loggers:
+            if isinstance(logger, Terminal):
+                logger.follow(self.standing)
         try:
             with self.control.listening():
                 self.monitor.start()
@@ -125,6 +129,13 @@ class Orchestrator:
     def seconds(self) -> float:
         """Wall clock of training, over all resumes."""
         return self._seconds_before + time.perf_counter() - self._started
+
+    def standing(self) -> Standing:
+        """Where the run stands at this moment; safe to ask from another thread."""
+        phase = self.scheduler.current_phase() or self.config.training.phases[-1]
+        steps = self.counters.agent_steps + self.context.collector.steps_under_way
+        word = STOPPING if self.control.stop_requested_by else "paused" if self.is_paused else phase.name
+        return Standing(steps, self.seconds, word, self._stopwatch.current)
 
     def _loop(self) -> None:
         entered: PhaseConfig | None = None

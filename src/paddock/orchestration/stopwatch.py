@@ -12,13 +12,16 @@ class Stopwatch:
 
     def __init__(self, *kinds: str) -> None:
         self._spent = dict.fromkeys(kinds, 0.0)
+        self.current: str | None = None  # the kind that is being timed
 
     @contextmanager
     def timing(self, kind: str) -> Iterator[None]:
-        started = time.perf_counter()
+        started, around = time.perf_counter(), self.current
+        self.current = kind
         try:
             yield
         finally:
+            self.current = around
             self._spent[kind] += time.perf_counter() - started
 
     def shares(self, total: float) -> dict[str, float]:

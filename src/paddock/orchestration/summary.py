@@ -9,10 +9,13 @@ import yaml
 from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
+from rich.text import Text
 
+from paddock.environments.racing_config import RacingConfig
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.experiment import ExperimentConfig
 from paddock.orchestration.orchestrator import Outcome
+from paddock.orchestration.racing_summary import racing_findings
 
 
 def config_with_origins(values: Mapping[str, Any], origins: Mapping[str, str]) -> str:
@@ -56,41 +59,78 @@ def print_outcome(console: Console, run: RunFolder, outcome: Outcome, config: Ex
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold")
     table.add_column()
-    for label, text in _findings(run, outcome, config.evaluation.metric):
-        table.add_row(label, text)
-    title = {"finished": "Training finished", "stopped": "Stopped, everything saved"}[outcome.status]
-    console.print(Panel(table, title=title, expand=False, border_style="green"))
+    for label, text in _findings(run, outcome, config):
+        table.add_row(label, Text(text))
+    console.print(Panel(table, title=_title(outcome, config), expand=False, border_style="green"))
     console.print("Next:")
-    for command, purpose in _next_commands(run, outcome):
+    for command, purpose in _next_commands(run, outcome, config):
         console.print(f"  [bold cyan]{command}[/]\n      {purpose}", highlight=False, soft_wrap=True)
 
 
-def _findings(run: RunFolder, outcome: Outcome, metric: str) -> list[tuple[str, str]]:
-    seconds = max(outcome.seconds, 1e-9)
-    rate = outcome.counters.agent_steps / seconds
+def is_out_of_time(outcome: Outcome, config: ExperimentConfig) -> bool:
+    """Whether `training.max_seconds` ended a run before its steps were done."""
+    total, most = config.training.total_steps, config.training.max_seconds
+    is_cut = total is not None and outcome.counters.agent_steps < total
+    return outcome.status == "finished" and is_cut and most is not None and outcome.seconds >= most
+
+
+def _title(outcome: Outcome, config: ExperimentConfig) -> str:
+    if outcome.status == "stopped":
+        return "Stopped, everything saved"
+    if not is_out_of_time(outcome, config):
+        return "Training finished"
+    share = outcome.counters.agent_steps / (config.training.total_steps or 1)
+    return f"Stopped at its time limit ({100 * share:.0f} % of steps)"
+
+
+def _findings(run: RunFolder, outcome: Outcome, config: ExperimentConfig) -> list[tuple[str, str]]:
     found = [("Run", str(run.path))]
+    laps = racing_findings(run, config.environment) if isinstance(config.environment, RacingConfig) else []
+    found += laps or _returns(run, outcome, config.evaluation.metric)
+    seconds, counters = outcome.seconds, outcome.counters
+    rate = f"{counters.agent_steps / max(seconds, 1e-9):,.0f} steps/s overall"
+    found.append(("Work", f"{counters.agent_steps:,} steps, {counters.updates:,} updates in {seconds:,.1f} s: {rate}"))
+    shares = sorted(outcome.time_shares.items(), key=lambda item: -item[1])
+    found.append(("Time spent", ", ".join(f"{name} {100 * share:.0f} %" for name, share in shares if share > 0.005)))
+    return found
+
+
+def _returns(run: RunFolder, outcome: Outcome, metric: str) -> list[tuple[str, str]]:
+    found = []
     learned = [row["collect/return"] for row in run.read_metrics() if row.get("collect/return") is not None]
     if learned:
         found.append(("Return while learning", f"{learned[0]:.4g} at first, {learned[-1]:.4g} at the end"))
     if metric in outcome.latest:
         spread = outcome.latest.get(f"{metric}_std")
-        text = f"{outcome.latest[metric]:.4g}" + (f" ± {spread:.2g}" if spread is not None else "")
-        best = f" (best {outcome.best_score:.4g})" if outcome.best_score is not None else ""
-        found.append((f"Evaluated ({metric})", text + best))
-    steps = f"{outcome.counters.agent_steps:,} steps, {outcome.counters.updates:,} updates in {seconds:,.1f} s"
-    found.append(("Work", f"{steps}: {rate:,.0f} steps/s"))
-    shares = sorted(outcome.time_shares.items(), key=lambda item: -item[1])
-    found.append(("Time went to", ", ".join(f"{name} {100 * share:.0f} %" for name, share in shares if share > 0.005)))
+        text = f"{metric} {outcome.latest[metric]:.4g}" + (f" ± {spread:.2g}" if spread is not None else "")
+        best = f"; the best was {outcome.best_score:.4g}" if outcome.best_score is not None else ""
+        found.append(("Last evaluation", text + best))
     return found
 
 
-def _next_commands(run: RunFolder, outcome: Outcome) -> list[tuple[str, str]]:
+def _next_commands(run: RunFolder, outcome: Outcome, config: ExperimentConfig) -> list[tuple[str, str]]:
     resume = f"paddock train --resume {run.path}"
     if outcome.status == "stopped":
-        return [(resume, "go on from here, bit-exactly where the environment allows it")]
+        return [(resume, "continue from here, bit-exactly where the environment allows it")]
+    folder = f" --runs-dir {run.path.parent}" if str(run.path.parent) != "runs" else ""
+    page = (f"paddock dashboard {run.name}{folder}", "see its curves and events in the browser")
+    if is_out_of_time(outcome, config):
+        more = f"training.max_seconds={2 * (config.training.max_seconds or 0):g}"
+    else:
+        more = f"training.total_steps={2 * outcome.counters.agent_steps}"
+    longer = (f"{resume} {more}", "train longer")
+    if isinstance(config.environment, RacingConfig):
+        return [
+            (f"paddock race {run.path} --video", "race it against the classical driver, with a film of its best lap"),
+            (f"paddock drive --against {run.path}", "race against it yourself, in the browser"),
+            page,
+            longer,
+        ]
+    curves = [(f"tensorboard --logdir {run.path.parent}", "see the curves")] if config.logging.tensorboard else []
     return [
-        (f"paddock evaluate {run.path} --video", "judge the best policy and write a video of it"),
-        (f"tensorboard --logdir {run.path.parent}", "see the curves"),
-        (f"{resume} training.total_steps={2 * outcome.counters.agent_steps}", "train longer"),
+        (f"paddock evaluate {run.path} --video", "evaluate the best policy and write a video of it"),
+        page,
+        *curves,
+        longer,
         ("paddock train --list", "see what else there is"),
     ]

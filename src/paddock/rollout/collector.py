@@ -53,6 +53,7 @@ class Collector:
         self._is_fresh = np.zeros(self.num_envs, bool)
         self._is_first = np.ones(self.num_envs, bool)
         self._env_frames = 0
+        self.steps_under_way = 0  # taken in a collection that has not ended yet
         self.explores = True  # else the most likely action is taken
         self.after_step: Callable[[], None] | None = None
 
@@ -73,6 +74,8 @@ class Collector:
         with torch.inference_mode():
             for _ in range(-(-steps // self.num_envs)):
                 taken += self._step(actor, device, sink, ended)
+                self.steps_under_way = taken
+        self.steps_under_way = 0
         metrics = {"collect/steps_per_second": taken / max(time.perf_counter() - started, 1e-9), **ended.metrics()}
         extras = {"env_frames": self._env_frames}
         return CollectResult(steps=taken, episodes=ended.count, metrics=metrics, extras=extras)

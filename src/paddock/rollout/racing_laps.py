@@ -151,9 +151,14 @@ def judging_config(env: VectorEnv, **changes: Any) -> RacingConfig:
     """The options of a racing environment, with the end rules of the judge: only who is stranded is out."""
     if not isinstance(env, RacingVectorEnv):
         raise InputError("laps are judged in the racing environment only; this policy was trained in another one.")
+    return judged(env.config, **changes)
+
+
+def judged(config: RacingConfig, **changes: Any) -> RacingConfig:
+    """The same options with the end rules of the judge."""
     ends = Ends(no_progress_steps=STRANDED, off_track=False)
-    reward = env.config.reward.model_copy(update={"ends": ends})
-    return env.config.model_copy(update={"reward": reward, "max_episode_steps": None, **changes})
+    reward = config.reward.model_copy(update={"ends": ends})
+    return config.model_copy(update={"reward": reward, "max_episode_steps": None, **changes})
 
 
 def drive_laps(
