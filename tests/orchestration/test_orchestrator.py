@@ -148,9 +148,9 @@ def test_a_tracker_that_fails_is_dropped_and_training_goes_on(experiment, caplog
         orchestrator = experiment("logging.wandb=offline", "logging.tensorboard=true")
         (orchestrator.run_folder.path / "tensorboard").write_text("a file where a folder is wanted")
         assert orchestrator.run().status == "finished"
-    assert "Weights & Biases does not work" in caplog.text
+    assert "Weights & Biases failed; continuing without it" in caplog.text
     assert "paddock[wandb]" in caplog.text
-    assert "TensorBoard does not work" in caplog.text
+    assert "TensorBoard failed; continuing without it" in caplog.text
 
 
 def test_tensorboard_reads_what_was_written(experiment):
