@@ -206,6 +206,18 @@ def test_run_with_an_own_reward_is_resumed_raced_and_trusted(person, monkeypatch
         resume(moved, "training.total_steps=576")
 
 
+def test_run_with_own_opponents_is_evaluated_elsewhere_from_its_copy(person, monkeypatch):
+    (person / "rival.py").write_text("import numpy\n\ndef drive(seen):\n    return numpy.zeros((len(seen), 2))\n")
+    run = make_run(person / "runs", "racing", *RACING, "environment.opponents={count: 1, driver: 'rival.py:drive'}")
+    (person / "rival.py").unlink()
+    monkeypatch.chdir(person.parent)
+    found = find_subject(str(run), person)
+    found.judge(found.actor, found.make_env, episodes=1, seed=0, deterministic=True)
+    monkeypatch.setenv("PADDOCK_HOME", str(person.parent / "another"))
+    with pytest.raises(UntrustedError, match=r"runs the Python file 'rival\.py:drive'"):
+        find_subject(str(run), person)
+
+
 def test_run_with_a_package_of_ones_own_goes_on_without_it(paddock, tmp_path):
     (tmp_path / "mylab").mkdir()
     (tmp_path / "mylab" / "__init__.py").write_text(

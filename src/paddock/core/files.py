@@ -6,6 +6,7 @@ Nothing here writes through a symbolic link. Who else may read a run's files is 
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import stat
 import time
@@ -15,6 +16,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from paddock.core.errors import InputError
+
+log = logging.getLogger(__name__)
 
 SHARE_VARIABLE = "PADDOCK_SHARE"
 PRIVATE, SHARED = 0o700, 0o750  # of a run's folder: for its user alone, or for reading by the user's group
@@ -65,6 +68,13 @@ def append_line(path: Path, line: bytes) -> None:
         os.close(descriptor)
 
 
+def make_folder(path: Path) -> None:
+    """A folder inside another one's, made where it does not exist; a link in its place would lead elsewhere."""
+    path.mkdir(parents=True, exist_ok=True)
+    if path.is_symlink():
+        raise InputError(f"'{path}' is a link, not a folder; nothing is written there.")
+
+
 def is_shared() -> bool:
     """Whether the person shares new runs with their group: `--share`, or PADDOCK_SHARE."""
     return os.environ.get(SHARE_VARIABLE, "").strip().lower() not in ("", "0", "no", "false")
@@ -77,6 +87,10 @@ def make_run_folder(path: Path) -> None:
         path.mkdir(parents=True)
     finally:
         os.umask(before)
+    if is_shared() and not path.parent.stat().st_mode & stat.S_IXGRP:
+        log.warning(
+            "'%s' is closed to your group, so are the runs in it; open it: chmod g+rx %s", path.parent, path.parent
+        )
 
 
 @contextmanager

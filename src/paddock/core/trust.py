@@ -246,7 +246,7 @@ def _refusal(folder: Path, found: Sequence[Danger]) -> str:
     if len(by_meaning) > MOST_LISTED:
         lines.append(f"  - and {len(by_meaning) - MOST_LISTED} more")
     return (
-        f"'{folder}' was not made by you on this machine, and it is more than data:\n"
+        f"'{folder}' does not carry your signature, and it is more than data:\n"
         + "\n".join(lines)
         + "\nNothing of this was done. If you know what it does and want it, add --trust on the command line; "
         "that is remembered for exactly this content."

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from paddock.core.files import replace_file
+from paddock.core.files import make_folder, replace_file
 from paddock.experiments.run import RunFolder
 from paddock.rollout.evaluation import EvaluationConfig, Judge, Judgement
 
@@ -46,5 +46,5 @@ def write_judgement(
         "details": judgement.details(),
         "evidence": evidence(judgement) if evidence is not None else None,
     }
-    run.judgements.mkdir(exist_ok=True)
+    make_folder(run.judgements)
     replace_file(run.judgements / f"{name}.json", json.dumps(values).encode())

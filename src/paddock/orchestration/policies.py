@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from paddock.core.errors import InputError, did_you_mean
-from paddock.core.files import replace_file
+from paddock.core.files import make_folder, replace_file
 from paddock.core.reading import read_json
 from paddock.core.trust import sign
 from paddock.experiments.run import RunFolder, now
@@ -39,6 +39,7 @@ class PolicyShelf:
     def export(self, actor: Savable, name: str, *, agent_steps: int, **details: Any) -> None:
         """Write the policy under a name; `details` stand in its record."""
         folder = self._folder / name
+        make_folder(folder)
         actor.save(folder, self._environment)
         record = {"name": name, "agent_steps": agent_steps, "saved": now(), **details}
         replace_file(folder / RECORD, json.dumps(record).encode())

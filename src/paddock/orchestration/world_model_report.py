@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from paddock.core.files import replace_file
+from paddock.core.files import make_folder, replace_file
 from paddock.orchestration.judge import Subject
 from paddock.rollout.world_model_episode import live_through
 from paddock.rollout.world_model_picture import film, picture
@@ -75,7 +75,7 @@ def examine(
     protocol = {"episodes": episodes, "seed": seed, "deterministic": deterministic, "held_out": config.to_dict()}
     report = ModelReport(subject.name, protocol, errors, scores)
     folder = subject.folder / "judgements"
-    folder.mkdir(exist_ok=True)
+    make_folder(folder)
     replace_file(folder / "world_model.json", json.dumps(report.to_dict(), indent=2).encode())
     return report
 
@@ -86,6 +86,7 @@ def illustrate(subject: Subject, report: ModelReport, *, context: int, horizon: 
     episode = live_through(subject.actor, subject.make_env, config, seed=seed)
     video, still = (subject.folder / "videos" / f"world_model-{seed}.{ending}" for ending in ("mp4", "png"))
     film(video, episode)
+    still.unlink(missing_ok=True)  # Not to be written through, if it is a link.
     picture(episode, report.errors, title=f"What the model of {subject.name} knows").save(still)
     return video, still
 

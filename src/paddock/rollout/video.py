@@ -9,11 +9,14 @@ from pathlib import Path
 import av
 import numpy as np
 
+from paddock.core.files import make_folder
+
 
 def write_video(file: Path, frames: Iterable[np.ndarray], *, frames_per_second: float) -> int:
     """Encode RGB frames [H, W, 3] uint8 as H.264; returns how many were written."""
-    file.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(file.parent)
     temporary = file.with_name(f".{file.name}")
+    temporary.unlink(missing_ok=True)  # A link that somebody put there would be written through.
     count = 0
     with av.open(str(temporary), "w", format="mp4") as container:
         stream = container.add_stream("libx264", rate=Fraction(frames_per_second).limit_denominator(1000))
