@@ -23,6 +23,7 @@ from paddock.environments.racing_picture import RacingPicture
 from paddock.environments.racing_rewards import build_rewards
 from paddock.environments.racing_view import RacingView
 from paddock.environments.racing_world import ReferenceTable, build_world, car_of
+from paddock.sim.compiling import announced
 from paddock.sim.rewards import RewardInputs
 
 STARTS = ("s", "lateral", "heading_error", "speed", "track_index")
@@ -47,6 +48,7 @@ class RacingVectorEnv(VectorEnv):
       `reward_terms` summed over the episode), with rows valid where `_final_obs`, `_final_info`.
     """
 
+    @announced()
     def __init__(
         self,
         num_envs: int = 1,

@@ -25,6 +25,7 @@ from paddock.experiments.run import RunFolder
 from paddock.orchestration.driving_seats import ClassicalSeat, PolicySeat, Seat, load_actor
 from paddock.orchestration.policies import BEST, LATEST
 from paddock.rollout.racing_records import LapRecord, as_ghost, read_lap, write_lap
+from paddock.sim.compiling import announced
 from paddock.sim.home import paddock_home
 
 CLASSICAL = "classical"
@@ -63,6 +64,7 @@ class Grid:
     ghosts: list[dict[str, Any]]
 
 
+@announced()
 def line_up(request: DriveRequest) -> Grid:
     """Build the world of a session."""
     folder = None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from paddock.sim.car import CarParameters, load_car
+from paddock.sim.compiling import announced
 from paddock.sim.driver import ClassicalDriver, DriverSettings
 from paddock.sim.reference import reference_lap
 from paddock.sim.settings import WorldSettings
@@ -40,6 +41,7 @@ class DrivenLap:
         return self.lap_time / self.reference_time
 
 
+@announced()
 def classical_laps(
     tracks: Sequence[Track],
     car: str | CarParameters,

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.ndimage import gaussian_filter1d
 
 from paddock.sim.car import CarParameters, load_car
+from paddock.sim.compiling import REFERENCE_LAPS, announced
 from paddock.sim.line_polish import polished_line
 from paddock.sim.racing_line import racing_line
 from paddock.sim.reference_store import keep_line, kept_line
@@ -75,6 +76,7 @@ class ReferenceLap:
         return np.diff(times)
 
 
+@announced(REFERENCE_LAPS)
 def reference_lap(track: Track, car: str | CarParameters) -> ReferenceLap:
     """The reference lap of a car on a track: computed once, then kept in memory and on disk."""
     name = car if isinstance(car, str) else "custom"

@@ -12,6 +12,7 @@ from paddock.core.errors import InputError
 from paddock.sim import layout
 from paddock.sim.camera import build_backdrop, build_lens, build_palette
 from paddock.sim.car import PARAMETER_COUNT, CarParameters, load_car
+from paddock.sim.compiling import announced
 from paddock.sim.kernels_camera import photograph
 from paddock.sim.kernels_step import advance
 from paddock.sim.settings import TELEMETRY, WorldSettings
@@ -107,6 +108,7 @@ class World:
     cut: Flags
     ghost: Flags
 
+    @announced()
     def __init__(
         self,
         tracks: Track | Sequence[Track],
