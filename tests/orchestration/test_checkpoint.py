@@ -4,6 +4,7 @@ import logging
 import os
 import resource
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from paddock.buffers.uniform import UniformBuffer, UniformConfig
 from paddock.core.errors import InputError, PaddockError
 from paddock.core.specs import ArraySpec, Spec
 from paddock.orchestration.checkpoint import CheckpointConfig, CheckpointStore, read_checkpoint
+from paddock.orchestration.seal import read_seal, write_seal
 
 
 def store(folder, **values):
@@ -61,6 +63,95 @@ def test_the_same_step_twice_keeps_both_and_loads_the_later(tmp_path):
     assert len(checkpoints.load().state["weights"]) == 9
 
 
+def test_many_checkpoints_at_one_step_load_the_last_saved(tmp_path):
+    """An offline phase saves again and again while agent_steps stands still."""
+    checkpoints = store(tmp_path, keep_last=2)
+    for size in range(1, 13):
+        path = save(checkpoints, 10, size=size)
+        assert len(store(tmp_path).load().state["weights"]) == size
+        assert (checkpoints.folder / "latest").resolve() == path
+        assert (path / "state.json").is_file()
+    assert len(checkpoints.all()) == 2
+    numbers = [read_seal(path)["number"] for path in checkpoints.all()]
+    assert numbers == [11, 12]
+
+
+def test_checkpoints_at_one_step_keep_the_best_and_the_pinned(tmp_path):
+    checkpoints = store(tmp_path, keep_last=2, keep_best=1, pin_every_steps=10)
+    scores = [1.0, 9.0, 2.0, 3.0, None, None]
+    saved = [save(checkpoints, 10, score) for score in scores]
+    assert (checkpoints.folder / "best").resolve() == saved[1] == checkpoints.best()
+    assert checkpoints.all() == [saved[0], saved[1], saved[4], saved[5]], "pinned, best, the last two"
+
+
+def test_the_order_of_checkpoints_goes_on_over_resumes(tmp_path):
+    """A run that fell back to an earlier step saves what is newer than what it left behind."""
+    save(store(tmp_path, keep_last=3), 10)
+    broken = save(store(tmp_path, keep_last=3), 20)
+    (broken / "state.json").write_text("{")
+    resumed = store(tmp_path, keep_last=2)
+    assert resumed.load().state["step"] == 10
+    save(resumed, 15)
+    assert store(tmp_path).load().state["step"] == 15
+    assert names(resumed) == [10, 15], "what is damaged makes room first"
+
+
+def test_every_flip_in_a_seal_is_noticed(tmp_path, caplog):
+    checkpoints = store(tmp_path, keep_last=3)
+    save(checkpoints, 10)
+    seal = save(checkpoints, 20, score=5.0) / "checkpoint.json"
+    whole = seal.read_bytes()
+    for at in range(len(whole)):
+        seal.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        assert store(tmp_path).load().state["step"] == 10, f"the flip of {whole[at : at + 1]!r} at {at} was loaded"
+    seal.write_bytes(whole)
+    assert store(tmp_path).load().state["step"] == 20
+
+
+def test_checkpoints_of_format_1_are_still_read_and_are_older_than_new_ones(tmp_path):
+    checkpoints = store(tmp_path, keep_last=3)
+    for step in (20, 10, 30):
+        path = save(checkpoints, step)
+        old = {name: value for name, value in read_seal(path).items() if name != "number"}
+        (path / "checkpoint.json").write_text(json.dumps({**old, "format": 1}))
+    assert names(checkpoints) == [10, 20, 30]
+    assert checkpoints.load().state["step"] == 30
+    save(checkpoints, 25)
+    assert names(checkpoints) == [20, 30, 25]
+    assert checkpoints.load().state["step"] == 25
+
+
+def test_a_seal_cannot_name_files_outside_of_its_checkpoint(tmp_path):
+    path = save(store(tmp_path), 10)
+    for name in ("/dev/zero", "../../secret", "gone"):
+        write_seal(path, {**read_seal(path), "files": {name: "0"}})
+        with pytest.raises(InputError, match="is missing, or lies outside of it"):
+            read_checkpoint(path)
+
+
+def test_latest_never_dangles_while_checkpoints_are_saved_and_removed(tmp_path, monkeypatch):
+    """Looked at after every change that is made to the folder."""
+    checkpoints = store(tmp_path, keep_last=1, keep_best=0)
+    save(checkpoints, 10)
+    link, looks = checkpoints.folder / "latest", 0
+
+    def watched(change):
+        def changed(*arguments, **options):
+            nonlocal looks
+            result = change(*arguments, **options)
+            assert (link / "checkpoint.json").is_file()
+            looks += 1
+            return result
+
+        return changed
+
+    for owner, name in ((Path, "rename"), (Path, "replace"), (Path, "symlink_to"), (Path, "unlink"), (os, "rmdir")):
+        monkeypatch.setattr(owner, name, watched(getattr(owner, name)))
+    for step in (10, 10, 20, 30):
+        save(checkpoints, step)
+    assert looks > 10
+
+
 @pytest.mark.parametrize("damage", ["flip", "truncate", "remove", "seal", "empty seal"])
 def test_a_damaged_newest_falls_back_with_a_warning(tmp_path, caplog, damage):
     checkpoints = store(tmp_path, keep_last=3)
@@ -93,10 +184,11 @@ def test_nothing_readable_is_an_error_for_people(tmp_path):
 
 def test_a_format_of_the_future_is_refused(tmp_path):
     path = save(store(tmp_path), 10)
-    seal = json.loads((path / "checkpoint.json").read_text())
-    (path / "checkpoint.json").write_text(json.dumps({**seal, "format": 99}))
+    write_seal(path, {**read_seal(path), "format": 99})
     with pytest.raises(InputError, match="format 99"):
         read_checkpoint(path)
+    with pytest.raises(InputError, match="Paddock that wrote it"):  # Nothing older is taken in its place.
+        store(tmp_path).load()
 
 
 def test_a_full_disk_leaves_the_last_good_checkpoint_alone(tmp_path):
@@ -168,6 +260,20 @@ def test_a_buffer_costs_its_new_data_and_comes_back_whole(tmp_path):
     one, other = (b.gather(rows, np.zeros(len(rows), int)) for b in (buffer, back))
     assert one["reward"].tolist() == other["reward"].tolist()
     assert one["next_observation"]["observation"].tolist() == other["next_observation"]["observation"].tolist()
+
+
+def test_a_segment_of_a_damaged_checkpoint_is_not_linked_into_the_next(tmp_path):
+    checkpoints = store(tmp_path, keep_last=3)
+    buffer = filled(replay(), 300)
+    save(checkpoints, 1, buffers={"replay": buffer})
+    newest = save(checkpoints, 2, buffers={"replay": filled(buffer, 300, start=300)})
+    (file,) = newest.glob("buffers/replay/rows-*4.safetensors")
+    file.write_bytes(file.read_bytes()[:-1] + b"!")
+
+    resumed, back = store(tmp_path), replay()
+    resumed.load_buffer(resumed.load(), "replay", back)
+    save(resumed, 2, buffers={"replay": filled(back, 300, start=300)})
+    assert store(tmp_path).load().state["step"] == 2
 
 
 def test_thinning_out_never_breaks_a_linked_segment(tmp_path):

@@ -1,5 +1,6 @@
 import json
 import logging
+import shutil
 
 import numpy as np
 import pytest
@@ -269,6 +270,35 @@ def test_replay_and_offline_phases_resume_bit_identical(experiment, own, actions
     ):
         assert torch.equal(one, other)
     assert whole.counters == resumed.counters
+
+
+@pytest.mark.parametrize("actions", range(4, 8))
+def test_the_phase_of_a_row_at_a_phases_border_is_the_same_after_a_resume(experiment, own, actions):
+    """The first row, at 100 steps, falls on the border of seed and joint; it is about what was done before it."""
+    short = ["logging.every_steps=100", "training.total_steps=200"]
+    whole = experiment(*short, user=own, name="whole")
+    whole.run()
+    broken = experiment(*short, user=own, name="broken")
+    stop_after(broken, actions)
+    with resumed_run(broken.run_folder, [], Console(quiet=True)) as resumed:
+        resumed.run()
+    rows = [[(row["agent_steps"], row["phase"]) for row in one.run_folder.read_metrics()] for one in (whole, broken)]
+    assert rows[0] == rows[1]
+    assert rows[0][0] == (100, "seed")
+
+
+def test_a_checkpoint_of_the_best_evaluation_is_of_what_comes_after_it(experiment):
+    """Resumed from it, the evaluation is not done a second time."""
+    hooks = phases("{collect: {steps: 128}}, update_controller, {evaluate: {every_steps: 128}}")
+    broken = experiment(hooks, "training.total_steps=256", "checkpoint.keep_last=9")
+    stop_after(broken, 4)
+    best = broken.checkpoints.best()
+    for other in broken.checkpoints.all():
+        if other != best:
+            shutil.rmtree(other)
+    with resumed_run(broken.run_folder, [], Console(quiet=True)) as resumed:
+        resumed.run()
+    assert [event["agent_steps"] for event in events(broken, "evaluation")] == [128, 256]
 
 
 def test_learning_offline_from_nothing_is_an_error(experiment, own):

@@ -13,6 +13,7 @@ import torch
 
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.checkpoint import CheckpointConfig, CheckpointStore
+from paddock.orchestration.seal import read_seal, write_seal
 
 SMALL = [
     "workflow.rollout_steps=256",
@@ -205,9 +206,8 @@ def test_what_a_resume_may_change_is_a_rule_that_is_printed(tmp_path, paddock):
 def test_a_checkpoint_of_another_algorithm_is_refused(tmp_path, paddock):
     assert paddock("train", "ppo_cartpole", *SMALL, "training.total_steps=512").returncode == 0
     run = the_run(tmp_path)
-    seal = next(run.checkpoints.glob("step-*/checkpoint.json"))
-    values = json.loads(seal.read_text())
-    seal.write_text(json.dumps({**values, "workflow": "paddock.workflows.sac.SAC"}))
+    for path in run.checkpoints.glob("step-*"):
+        write_seal(path, {**read_seal(path), "workflow": "paddock.workflows.sac.SAC"})
     result = paddock("train", "--resume", run.name)
     assert result.returncode == 2
     assert "was written by paddock.workflows.sac.SAC" in result.stderr

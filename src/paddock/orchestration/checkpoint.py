@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
-import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,14 +16,13 @@ from pydantic import Field
 from paddock.buffers.segments import OnDisk, Segmented
 from paddock.config.schema import Schema
 from paddock.core.errors import InputError, PaddockError
-from paddock.core.files import write_synced
 from paddock.core.trees import load_tree, save_tree
 from paddock.experiments.run import now
+from paddock.orchestration.seal import NAME, Seal, UnknownFormatError, place_in_time, read_seal, write_seal
 
-FORMAT = 1
-SEAL = "checkpoint.json"
 PINNED = "pinned"
-_NAME = re.compile(r"step-\d+(-\d+)?")
+LATEST, BEST = "latest", "best"
+PARTIAL, REMOVED = ".partial-", ".removed-"
 log = logging.getLogger(__name__)
 
 
@@ -55,6 +52,8 @@ class CheckpointStore:
     def __init__(self, folder: Path, config: CheckpointConfig) -> None:
         self.folder = folder
         self.config = config
+        self._source: Path | None = None  # what the state came from or was saved to: known to be whole
+        self._damaged: set[Path] = set()
 
     def save(
         self,
@@ -66,8 +65,9 @@ class CheckpointStore:
         score: float | None,
     ) -> Path:
         """Write a checkpoint and thin out the old ones. `score` is the evaluation that it is ranked by."""
+        existing = self.all()
         final = self._free_name(agent_steps)
-        temporary = self.folder / f".partial-{os.getpid()}"
+        temporary = self.folder / f"{PARTIAL}{os.getpid()}"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             shutil.rmtree(temporary, ignore_errors=True)
@@ -75,9 +75,9 @@ class CheckpointStore:
             save_tree(temporary, "state", dict(state))
             known: dict[str, str] = {}
             for name, buffer in buffers.items():
-                known |= self._save_buffer(temporary / "buffers" / name, name, buffer)
-            seal = {
-                "format": FORMAT,
+                known |= _save_buffer(temporary / "buffers" / name, name, buffer, self._source)
+            values = {
+                "number": 1 + max((int(seal["number"]) for one in existing if (seal := _seal_of(one))), default=0),
                 "agent_steps": agent_steps,
                 "created": now(),
                 "score": score,
@@ -87,20 +87,21 @@ class CheckpointStore:
                     for file in _files(temporary)
                 },
             }
-            write_synced(temporary / SEAL, json.dumps(seal, indent=1).encode())
+            write_seal(temporary, values)
+            if self._is_to_be_pinned(agent_steps, existing):
+                (temporary / PINNED).touch()
             _sync_folder(temporary)
             temporary.rename(final)
+            self._point(LATEST, final)
             _sync_folder(self.folder)
+            self._source = final
+            self._thin_out(final)
         except OSError as error:
             shutil.rmtree(temporary, ignore_errors=True)
             raise PaddockError(
                 f"the checkpoint at step {agent_steps} could not be written to '{self.folder}': {error.strerror}. "
                 "Earlier checkpoints are untouched; make room or choose another runs_dir, then resume."
             ) from error
-        if self._is_to_be_pinned(agent_steps):
-            (final / PINNED).touch()
-        self._point("latest", final)
-        self._thin_out()
         return final
 
     def load(self) -> Checkpoint | None:
@@ -110,9 +111,15 @@ class CheckpointStore:
             return None
         for path in reversed(found):
             try:
-                return read_checkpoint(path)
+                checkpoint = read_checkpoint(path)
+            except UnknownFormatError:
+                raise
             except InputError as error:
                 log.warning("%s Falling back to the checkpoint before it.", error)
+                self._damaged.add(path)
+            else:
+                self._source = path
+                return checkpoint
         raise InputError(f"none of the {len(found)} checkpoints in '{self.folder}' can be read.")
 
     def load_buffer(self, checkpoint: Checkpoint, name: str, buffer: Any) -> None:
@@ -127,67 +134,60 @@ class CheckpointStore:
                     buffer.load_segment(load_tree(folder, file.stem))
 
     def all(self) -> list[Path]:
-        """Every checkpoint, oldest first."""
-        return sorted(path for path in self.folder.glob("step-*") if _NAME.fullmatch(path.name))
+        """Every checkpoint, in the order in which they were saved; those that cannot be read stand last."""
+        found = {path: _seal_of(path) for path in self.folder.glob("step-*") if NAME.fullmatch(path.name)}
+        return sorted(found, key=lambda path: place_in_time(path, found[path]))
 
     def best(self) -> Path | None:
         """The checkpoint with the best evaluation."""
-        scored = [(score, path) for path in self.all() if (score := _score(path)) is not None]
-        return max(scored)[1] if scored else None
+        ranked = _ranked(self._sealed())
+        return ranked[0] if ranked else None
 
-    def _save_buffer(self, folder: Path, name: str, buffer: Any) -> dict[str, str]:
-        """Sealed segments that the checkpoint before holds already are linked, not written or hashed again.
-
-        Returns the known hashes of linked files.
-        """
-        folder.mkdir(parents=True)
-        save_tree(folder, "state", buffer.get_state())
-        if not isinstance(buffer, Segmented):
-            return {}
-        existing = self.all()
-        hashes = _hashes(existing[-1]) if existing else {}
-        known: dict[str, str] = {}
-        for segment in buffer.segments():
-            files = [f"buffers/{name}/{segment.name}{suffix}" for suffix in (".json", ".safetensors")]
-            is_saved = segment.is_sealed and all(file in hashes for file in files)
-            if is_saved and _link(existing[-1] / "buffers" / name, folder, segment.name):
-                known |= {file: hashes[file] for file in files}
-            elif segment.folder is None or not _link(segment.folder, folder, segment.name):
-                save_tree(folder, segment.name, segment.read())
-        return known
+    def _sealed(self) -> list[tuple[Path, Seal]]:
+        """Every checkpoint that is not known to be damaged, oldest first."""
+        whole = [path for path in self.all() if path not in self._damaged]
+        return [(path, seal) for path in whole if (seal := _seal_of(path)) is not None]
 
     def _free_name(self, agent_steps: int) -> Path:
-        """`step-<n>`; a later checkpoint of the same step (after an update, say) gets a number behind it."""
-        path = self.folder / f"step-{agent_steps:012d}"
-        again = 2
-        while path.exists():
-            path = self.folder / f"step-{agent_steps:012d}-{again:03d}"
-            again += 1
-        return path
+        """`step-<n>`; a later checkpoint of the same step (after an update, say) gets a number behind it, which no
+        earlier one had."""
+        name = f"step-{agent_steps:012d}"
+        taken = [int(match[2] or 1) for path in self.folder.glob(f"{name}*") if (match := NAME.fullmatch(path.name))]
+        return self.folder / (f"{name}-{max(taken) + 1:03d}" if taken else name)
 
-    def _is_to_be_pinned(self, agent_steps: int) -> bool:
+    def _is_to_be_pinned(self, agent_steps: int, existing: list[Path]) -> bool:
         period = self.config.pin_every_steps
         if period is None:
             return False
-        pinned = [path for path in self.all() if (path / PINNED).exists()]
+        pinned = [path for path in existing if (path / PINNED).exists()]
         last = int(pinned[-1].name.split("-")[1]) if pinned else 0
         return agent_steps // period > last // period
 
-    def _thin_out(self) -> None:
-        paths = self.all()
-        scored = sorted((path for path in paths if _score(path) is not None), key=_rank, reverse=True)
-        best = scored[: self.config.keep_best]
+    def _thin_out(self, newest: Path) -> None:
+        """Remove what is neither new, nor good, nor pinned: also what is damaged, now that there is a newer one."""
+        sealed = self._sealed()
+        best = _ranked(sealed)[: self.config.keep_best]
         if best:
-            self._point("best", best[0])
-        keep = {*paths[-self.config.keep_last :], *best}
-        for path in paths:
+            self._point(BEST, best[0])
+        keep = {newest, *(path for path, _ in sealed[-self.config.keep_last :]), *best}
+        for path in self.all():
             if path not in keep and not (path / PINNED).exists():
-                shutil.rmtree(path, ignore_errors=True)
-        for leftover in self.folder.glob(".partial-*"):
+                self._remove(path)
+        if (self.folder / BEST).is_symlink() and not (self.folder / BEST).exists():
+            (self.folder / BEST).unlink()
+        for leftover in [*self.folder.glob(f"{PARTIAL}*"), *self.folder.glob(f"{REMOVED}*")]:
             shutil.rmtree(leftover, ignore_errors=True)
 
+    def _remove(self, path: Path) -> None:
+        """Out of sight first: a kill while files are deleted must not leave half a checkpoint."""
+        try:
+            path.rename(aside := path.with_name(f"{REMOVED}{path.name}"))
+        except OSError:
+            return
+        shutil.rmtree(aside, ignore_errors=True)
+
     def _point(self, name: str, target: Path) -> None:
-        link = self.folder / f".{name}-{os.getpid()}"
+        link = self.folder / f".next-{name}"
         link.unlink(missing_ok=True)
         link.symlink_to(target.name)
         link.replace(self.folder / name)
@@ -195,11 +195,11 @@ class CheckpointStore:
 
 def read_checkpoint(path: Path) -> Checkpoint:
     """Read a checkpoint, after making sure that every byte is as it was written."""
+    seal = read_seal(path)
     try:
-        seal = json.loads((path / SEAL).read_bytes())
-        if seal["format"] != FORMAT:
-            raise InputError(f"checkpoint '{path}' has format {seal['format']}; this Paddock reads {FORMAT}.")
         for name, digest in seal["files"].items():
+            if not _is_within(path, name):
+                raise InputError(f"checkpoint '{path}' is damaged: {name} is missing, or lies outside of it.")
             if _digest(path / name) != digest:
                 raise InputError(f"checkpoint '{path}' is damaged: {name} is not what was written.")
         return Checkpoint(path, seal, load_tree(path, "state"))
@@ -209,16 +209,48 @@ def read_checkpoint(path: Path) -> Checkpoint:
         raise InputError(f"checkpoint '{path}' cannot be read: {error}.") from error
 
 
+def _save_buffer(folder: Path, name: str, buffer: Any, before: Path | None) -> dict[str, str]:
+    """Sealed segments that the checkpoint before holds already are linked, not written or hashed again.
+
+    Returns the known hashes of linked files.
+    """
+    folder.mkdir(parents=True)
+    save_tree(folder, "state", buffer.get_state())
+    if not isinstance(buffer, Segmented):
+        return {}
+    seal = _seal_of(before) if before else None
+    hashes = seal["files"] if seal else {}
+    known: dict[str, str] = {}
+    for segment in buffer.segments():
+        files = [f"buffers/{name}/{segment.name}{suffix}" for suffix in (".json", ".safetensors")]
+        is_saved = segment.is_sealed and all(file in hashes for file in files)
+        if is_saved and before and _link(before / "buffers" / name, folder, segment.name):
+            known |= {file: hashes[file] for file in files}
+        elif segment.folder is None or not _link(segment.folder, folder, segment.name):
+            save_tree(folder, segment.name, segment.read())
+    return known
+
+
+def _seal_of(path: Path) -> Seal | None:
+    try:
+        return read_seal(path)
+    except InputError:
+        return None
+
+
+def _ranked(sealed: list[tuple[Path, Seal]]) -> list[Path]:
+    """Those with an evaluation, the best first; of equals the newest."""
+    scored = [(seal["score"], place, path) for place, (path, seal) in enumerate(sealed) if seal["score"] is not None]
+    return [path for _, _, path in sorted(scored, reverse=True)]
+
+
+def _is_within(folder: Path, name: str) -> bool:
+    file = folder / name
+    return file.is_file() and file.resolve().is_relative_to(folder.resolve())
+
+
 def _files(folder: Path) -> list[Path]:
     return sorted(file for file in folder.rglob("*") if file.is_file())
-
-
-def _hashes(path: Path) -> dict[str, str]:
-    """What a checkpoint says of its files; nothing where that cannot be read."""
-    try:
-        return json.loads((path / SEAL).read_bytes())["files"]
-    except (OSError, ValueError, KeyError):
-        return {}
 
 
 def _digest(file: Path) -> str:
@@ -244,16 +276,3 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _score(path: Path) -> float | None:
-    try:
-        return json.loads((path / SEAL).read_bytes())["score"]
-    except (OSError, ValueError, KeyError):
-        return None
-
-
-def _rank(path: Path) -> tuple[float, str]:
-    score = _score(path)
-    assert score is not None
-    return score, path.name

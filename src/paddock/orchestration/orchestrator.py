@@ -89,6 +89,8 @@ class Orchestrator:
         self._is_save_due = Every(config.checkpoint.every_steps) if config.checkpoint.every_steps else None
         self._best_score: float | None = None
         self._last_evaluation: dict[str, Any] | None = None
+        self._is_save_wanted = False
+        self._entered: str | None = None  # the phase of what was last done, which the next row is about
         self._seconds_before = 0.0
         self._stopwatch = Stopwatch("collect", "update", "evaluate", "checkpoint", "sample")
         records = {config.evaluation.metric: "high", **config.evaluation.records}
@@ -142,12 +144,12 @@ class Orchestrator:
         while (action := self.scheduler.next_action()) is not None:
             if self.scheduler.is_at_cycle_start:
                 if self._is_log_due(self.counters.agent_steps):
-                    self._log((entered or action.phase).name)
+                    self._log(self._entered or action.phase.name)
                 if self._has_reached_limit():
                     return
             if action.phase is not entered:
                 self._enter_phase(action.phase)
-                entered = action.phase
+                entered, self._entered = action.phase, action.phase.name
             self._perform(action)
             if self._is_checkpoint_due():
                 self._save()
@@ -234,7 +236,7 @@ class Orchestrator:
         if score is not None and (self._best_score is None or score > self._best_score):
             self._best_score = score
             self._export(BEST, results)
-            self._save()
+            self._is_save_wanted = True  # once the scheduler knows that this evaluation is over
 
     def _pause(self) -> None:
         """Save and wait until somebody lets the run go on or ends it; the time does not count as training."""
@@ -283,7 +285,9 @@ class Orchestrator:
     def _is_checkpoint_due(self) -> bool:
         by_steps = self._is_save_due is not None and self._is_save_due(self.counters.agent_steps)
         every = self.config.checkpoint.every_seconds
-        return by_steps or (every is not None and time.perf_counter() - self._last_save >= every)
+        return (
+            self._is_save_wanted or by_steps or (every is not None and time.perf_counter() - self._last_save >= every)
+        )
 
     def _save(self) -> None:
         with self._stopwatch.timing("checkpoint"):
@@ -297,6 +301,7 @@ class Orchestrator:
                 score=evaluation.get("score") if is_scored else None,
             )
         self._last_save = time.perf_counter()
+        self._is_save_wanted = False
 
     def get_state(self) -> dict[str, Any]:
         """All of the run's state but the buffers'."""
@@ -307,6 +312,7 @@ class Orchestrator:
             "optimizers": {name: part.state_dict() for name, part in context.optimizers.items()},
             "collector": context.collector.get_state(),
             "scheduler": self.scheduler.get_state(),
+            "entered": self._entered,
             "workflow": self.workflow.get_state(),
             "metrics": self.metrics.get_state(),
             "random": get_random_state(),
@@ -337,6 +343,7 @@ class Orchestrator:
                 buffer.fence()
         context.collector.set_state(state["collector"], agent_steps=self.counters.agent_steps)
         self.scheduler.set_state(state["scheduler"])
+        self._entered = state.get("entered")  # Not in checkpoints of format 1.
         self.workflow.set_state(state["workflow"])
         self.metrics.set_state(state["metrics"])
         self._is_log_due.set_state(state["cadences"]["log"])
