@@ -5,8 +5,8 @@ python benchmarks/kills.py [--algorithms ppo,sac,dqn,dreamer,offline] [--kills 1
 
 One process imports everything once and forks for each start; the child is the real command line in a session of its
 own, and is really killed. After every kill each checkpoint, and the one that `checkpoints/latest` points to, has to be
-as it was written, byte by byte. A run that was killed `KILLS_PER_RUN` times is let finish and compared with one that was
-left alone:
+as it was written, byte by byte. A run that was killed `KILLS_PER_RUN` times is let finish and compared with one
+that was left alone:
 
 - parameters: `policy/latest` and `policy/best`, file by file, byte by byte;
 - checkpoint: the newest one; every array and number of its state (networks, optimizers, normalisers, targets,
