@@ -1,6 +1,7 @@
 """Killed learners from replay end exactly where an uninterrupted one does, replay and priorities included."""
 
 import random
+import shutil
 import signal
 import time
 
@@ -35,6 +36,17 @@ def final_buffer(folder):
     """Everything that the last checkpoint holds of the replay buffer."""
     latest = the_run(folder).checkpoints / "latest" / "buffers" / "replay"
     return {file.stem: load_tree(latest, file.stem) for file in sorted(latest.glob("*.json"))}
+
+
+def test_a_run_resumed_after_its_last_step_exports_the_same_policy(tmp_path):
+    """A kill between the last checkpoint and the end: what a controller holds itself (epsilon) is in the checkpoint."""
+    arguments = ["dqn_cartpole", *SMALL, *CASES["dqn_cartpole"], "training.total_steps=240"]
+    finish(tmp_path, *arguments)
+    file = the_run(tmp_path).policy / "latest" / "policy.safetensors"
+    before = file.read_bytes()
+    shutil.rmtree(file.parent)
+    finish(tmp_path, "--resume", the_run(tmp_path).name)
+    assert file.read_bytes() == before
 
 
 @pytest.mark.parametrize("experiment", CASES)

@@ -164,10 +164,13 @@ class UniformBuffer:
         start = max(number * self.segment_rows, self.oldest)
         rows = np.arange(start, min((number + 1) * self.segment_rows, self.total))
         final = self._arrays["final"][rows % self.rows]
+        arrays = {name: array[rows % self.rows] for name, array in self._arrays.items()}
+        # Counted from the segment's beginning: the ring's own numbers depend on how often the run was resumed.
+        arrays["final"] = np.where(final >= 0, np.cumsum(final >= 0).reshape(final.shape) - 1, -1)
         return {
             "start": start,
             "observation": {name: array[rows % (self.rows + 1)] for name, array in self._observation.items()},
-            "arrays": {name: array[rows % self.rows] for name, array in self._arrays.items()},
+            "arrays": arrays,
             "final_observation": {name: self._finals.get(name, final[final >= 0]) for name in self._observation},
         }
 

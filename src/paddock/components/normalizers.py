@@ -7,6 +7,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from paddock.components.freezing import is_frozen
 from paddock.config.schema import TargetSchema
 from paddock.core.specs import Spec
 
@@ -42,7 +43,7 @@ class ObservationNormalizer(nn.Module):
 
     def update(self, observation: dict[str, Tensor]) -> None:
         """Learn from a batch; parts [..., *shape]."""
-        if self.config.enabled:
+        if self.config.enabled and not is_frozen(self):
             for name, statistics in self.statistics.items():
                 assert isinstance(statistics, RunningMoments)
                 statistics.update(observation[name])
@@ -64,7 +65,7 @@ class RewardNormalizer(nn.Module):
 
     def update(self, reward: np.ndarray, done: np.ndarray, discount: float) -> None:
         """Learn from a rollout; `reward` and `done` are [T, B]."""
-        if not self.config.enabled:
+        if not self.config.enabled or is_frozen(self):
             return
         running = np.zeros(reward.shape[1]) if self.running_return is None else self.running_return
         returns = np.empty(reward.shape, np.float64)

@@ -1,4 +1,7 @@
-"""Optimizers by configuration: which components they move, how fast, and how gradients are tamed."""
+"""Optimizers by configuration: which components they move, how fast, and how gradients are tamed.
+
+What a phase freezes is passed over here, so that every workflow that leaves gradients to its optimizers keeps to it.
+"""
 
 from __future__ import annotations
 
@@ -45,6 +48,8 @@ class Adam:
     def descend(self, loss: Tensor) -> float:
         """One gradient step on `loss`; components that are frozen stay where they are. Returns the gradient's norm."""
         flats = self._moving()
+        if not flats:
+            return 0.0
         for flat in flats:
             flat.forget_gradient()
         loss.backward()
@@ -57,6 +62,13 @@ class Adam:
         """What `apply` takes gradients of, in this order: all parameters of the components that are not frozen."""
         return [parameter for flat in self._moving() for parameter in flat.parameters]
 
+    def differentiate(self, loss: Tensor, *, retain_graph: bool = False) -> tuple[Tensor | None, ...]:
+        """Gradients of `loss` for `apply`: of what is not frozen, None where the loss does not depend on it."""
+        parameters = self.parameters
+        if not parameters:
+            return ()
+        return torch.autograd.grad(loss, parameters, allow_unused=True, retain_graph=retain_graph)
+
     def apply(self, loss: Tensor, gradients: Gradients) -> float:
         """One step with gradients that were found elsewhere (inside a compiled graph, say). Returns their norm."""
         start, flats = 0, self._moving()
@@ -67,8 +79,9 @@ class Adam:
 
     def descend_sum(self, losses: Sequence[Callable[[], Tensor]], workers: Workers) -> float:
         """One gradient step on the sum of losses that are computed side by side, and added up in their order."""
-        flats = self._moving()
-        parameters = [parameter for flat in flats for parameter in flat.parameters]
+        flats, parameters = self._moving(), self.parameters
+        if not flats:
+            return 0.0
 
         def differentiate(loss_of: Callable[[], Tensor]) -> tuple[Tensor, Gradients]:
             loss = loss_of()
@@ -88,7 +101,9 @@ class Adam:
         return [flat for flat in self._flats.values() if flat.parameters[0].requires_grad]
 
     def _move(self, flats: list[Flat], loss: Tensor) -> float:
-        """Clip what was gathered, refuse what is not finite, take the step."""
+        """Clip what was gathered, refuse what is not finite, take the step; 0 where everything is frozen."""
+        if not flats:
+            return 0.0
         gradients = [flat.gradient for flat in flats]
         norm = math.hypot(*(part.item() for part in torch._foreach_norm(gradients)))
         if not math.isfinite(norm):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -39,9 +41,7 @@ def get_random_state() -> dict[str, Any]:
         "numpy": {"name": name, "keys": keys, "position": position, "has_gauss": has_gauss, "cached": cached},
         "torch": torch.get_rng_state(),
     }
-    if torch.cuda.is_available():
-        state["cuda"] = list(torch.cuda.get_rng_state_all())
-    return state
+    return state | {name: get() for name, (get, _) in _accelerators().items()}
 
 
 def set_random_state(state: dict[str, Any]) -> None:
@@ -54,5 +54,33 @@ def set_random_state(state: dict[str, Any]) -> None:
         (legacy["name"], legacy["keys"], legacy["position"], legacy["has_gauss"], legacy["cached"])
     )
     torch.set_rng_state(state["torch"])
-    if "cuda" in state and torch.cuda.is_available():
-        torch.cuda.set_rng_state_all(state["cuda"])
+    for name, (_, put_back) in _accelerators().items():
+        if name in state:
+            put_back(state[name])
+
+
+@contextmanager
+def forked_random(seed: int) -> Iterator[None]:
+    """Inside, torch draws from `seed`, on every device; afterwards all global generators are where they were."""
+    import torch
+
+    state = get_random_state()
+    torch.manual_seed(seed)
+    try:
+        yield
+    finally:
+        set_random_state(state)
+
+
+def _accelerators() -> dict[str, tuple[Callable[[], Any], Callable[[Any], None]]]:
+    """How to read and to put back the generators of each kind of device here; `torch.manual_seed` seeds them all."""
+    import torch
+
+    found: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {}
+    for name in ("cuda", "xpu"):
+        device = getattr(torch, name)
+        if device.is_available():
+            found[name] = (device.get_rng_state_all, device.set_rng_state_all)
+    if torch.backends.mps.is_available():
+        found["mps"] = (torch.mps.get_rng_state, torch.mps.set_rng_state)
+    return found

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from paddock.components.freezing import set_frozen
 from paddock.config.schema import instantiate
 from paddock.core.cadence import Every
 from paddock.core.errors import InputError, NonFiniteError, PaddockError
@@ -259,7 +260,7 @@ class Orchestrator:
     def _enter_phase(self, phase: PhaseConfig) -> None:
         self.context.controllers.select(phase.controller)
         for name, component in self.context.components.items():
-            component.requires_grad_(name not in phase.freeze)
+            set_frozen(component, name in phase.freeze)
         if self.scheduler.is_at_phase_start:  # A resumed environment brings its weights along.
             for name, weight in self.config.reweighing(phase).items():
                 self.context.environment.set_reward_weight(name, weight)  # type: ignore[attr-defined]
@@ -310,6 +311,7 @@ class Orchestrator:
             "counters": asdict(self.counters),
             "components": {name: part.state_dict() for name, part in context.components.items()},
             "optimizers": {name: part.state_dict() for name, part in context.optimizers.items()},
+            "controllers": context.controllers.get_state(),
             "collector": context.collector.get_state(),
             "scheduler": self.scheduler.get_state(),
             "entered": self._entered,
@@ -341,6 +343,8 @@ class Orchestrator:
             self.checkpoints.load_buffer(checkpoint, name, buffer)
             if not context.collector.is_exact:
                 buffer.fence()
+        if "controllers" in state:  # Not in checkpoints of format 1.
+            context.controllers.set_state(state["controllers"])
         context.collector.set_state(state["collector"], agent_steps=self.counters.agent_steps)
         self.scheduler.set_state(state["scheduler"])
         self._entered = state.get("entered")  # Not in checkpoints of format 1.

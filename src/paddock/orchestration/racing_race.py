@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from paddock.core.errors import InputError
+from paddock.core.seeding import forked_random
 from paddock.environments.racing import RacingVectorEnv
 from paddock.environments.racing_config import RacingConfig
 from paddock.orchestration.judge import Subject, find_subject
@@ -90,7 +90,7 @@ def run_race(
                 "a race is between drivers of one car."
             )
         env = RacingVectorEnv(starts, config=config)
-        driver = PolicyDriver(subject.actor, starts, seed=seed, deterministic=True)
+        driver = PolicyDriver(subject.actor.eval(), starts, seed=seed, deterministic=True)
         standings.append(drive_standing(env, driver, subject.name, AGENT, seed))
     env = RacingVectorEnv(starts, config=without_agent(base))
     reference, raced_on = env.reference.laps[0], env.world.tracks[0]
@@ -104,7 +104,7 @@ def run_race(
 def drive_standing(env: RacingVectorEnv, driver: Driver, name: str, kind: str, seed: int) -> Standing:
     """All starts of one driver, and its best lap."""
     recorder = Recorder(env._rows)
-    with torch.random.fork_rng(devices=[]):
+    with forked_random(seed):
         laps = drive_laps(env, driver, seed=seed, watch=recorder)
     best = None
     if laps.finished.any():

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
 
 from paddock.core.errors import unknown_choice
 from paddock.rollout.actor import ActorModule
@@ -30,5 +33,22 @@ class ControllerManager:
         self[name or self._default]
         self._active = name or self._default
 
+    def get_state(self) -> dict[str, Any]:
+        """Who acts, and what the controllers hold beyond the components: how much is tried out, say."""
+        return {"active": self._active, "own": {name: _own(actor) for name, actor in self._controllers.items()}}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Put back what `get_state` gave."""
+        self.select(state["active"])
+        for name, values in state["own"].items():
+            own = _own(self[name])
+            for key, value in values.items():
+                own[key].copy_(value)
+
     def names(self) -> list[str]:
         return sorted(self._controllers)
+
+
+def _own(actor: ActorModule) -> dict[str, Tensor]:
+    """An actor's numbers that are not of its parts, which are the experiment's components."""
+    return {name: value for name, value in actor.named_buffers() if not name.startswith("parts.")}

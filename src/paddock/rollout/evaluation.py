@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -12,9 +13,10 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 from pydantic import Field
+from torch import nn
 
 from paddock.config.schema import Part, Schema
-from paddock.core.seeding import derive_seed
+from paddock.core.seeding import derive_seed, forked_random
 from paddock.environments.spaces import as_dict
 from paddock.rollout.actor import ActorModule
 from paddock.rollout.video import write_video
@@ -117,25 +119,17 @@ def record_video(actor: ActorModule, make_env: MakeEnv, file: Path, *, seed: int
         env.close()
 
 
-class undisturbed:
-    """Random numbers of its own for the evaluation; training's are put back afterwards."""
-
-    def __init__(self, actor: ActorModule, seed: int) -> None:
-        self._actor, self._seed = actor, seed
-        self._fork = torch.random.fork_rng(devices=[])
-        self._inference = torch.inference_mode()
-
-    def __enter__(self) -> None:
-        self._was_training = self._actor.training
-        self._actor.eval()
-        self._fork.__enter__()
-        self._inference.__enter__()
-        torch.manual_seed(derive_seed(self._seed, "evaluation"))
-
-    def __exit__(self, *error: Any) -> None:
-        self._inference.__exit__(*error)
-        self._fork.__exit__(*error)
-        self._actor.train(self._was_training)
+@contextmanager
+def undisturbed(actor: nn.Module, seed: int, purpose: str = "evaluation") -> Iterator[None]:
+    """Eval mode and random numbers of its own for whoever is judged; training's are put back afterwards."""
+    modes = [(part, part.training) for part in actor.modules()]
+    actor.eval()
+    try:
+        with forked_random(derive_seed(seed, purpose)), torch.inference_mode():
+            yield
+    finally:
+        for part, was_training in modes:
+            part.training = was_training
 
 
 def _episodes(actor: ActorModule, env: VectorEnv, seed: int, deterministic: bool) -> Iterator[tuple[int, float, int]]:

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from pydantic import Field
 
 from paddock.config.schema import TargetSchema
 from paddock.environments.racing import RacingVectorEnv
 from paddock.rollout.actor import ActorModule
-from paddock.rollout.evaluation import MakeEnv, record_video
+from paddock.rollout.evaluation import MakeEnv, record_video, undisturbed
 from paddock.rollout.racing_classical import classical_lap
 from paddock.rollout.racing_evidence import Witness
 from paddock.rollout.racing_laps import Laps, PolicyDriver, drive_laps, judging_config
@@ -43,13 +42,10 @@ class LapJudge:
     def __call__(self, actor: ActorModule, make_env: MakeEnv, *, episodes: int, seed: int, deterministic: bool) -> Laps:
         """Laps of `episodes` starts; training's random numbers are left as they were."""
         env = self._environment(make_env, episodes)
-        was_training = actor.training
         self._witness = Witness(env)
-        with torch.random.fork_rng(devices=[]):
+        with undisturbed(actor, seed):
             driver = PolicyDriver(actor, episodes, seed=seed, deterministic=deterministic)
-            laps = drive_laps(env, driver, seed=seed, watch=self._witness)
-        actor.train(was_training)
-        return laps
+            return drive_laps(env, driver, seed=seed, watch=self._witness)
 
     def evidence(self, laps: Laps) -> dict[str, Any]:
         """What was seen of the laps that were judged last."""
@@ -62,7 +58,7 @@ class LapJudge:
         """Film the best of a few laps against the classical driver's; an episode where no lap was completed."""
         env = self._environment(make_env, FILMED)
         recorder = Recorder(env._rows)
-        with torch.random.fork_rng(devices=[]):
+        with undisturbed(actor, seed):
             driver = PolicyDriver(actor, FILMED, seed=seed, deterministic=deterministic)
             laps = drive_laps(env, driver, seed=seed, watch=recorder)
         if not laps.finished.any():

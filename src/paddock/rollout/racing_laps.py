@@ -129,10 +129,10 @@ def _plain(value: Any) -> Any:
 
 
 class PolicyDriver:
-    """A policy at the wheel, with random numbers and recurrent state of its own."""
+    """A policy at the wheel, with recurrent state of its own; its random numbers begin with `seed`."""
 
     def __init__(self, actor: ActorModule, cars: int, *, seed: int, deterministic: bool) -> None:
-        self.actor, self.deterministic = actor.eval(), deterministic
+        self.actor, self.deterministic = actor, deterministic
         self._state = actor.initial_state(cars)
         self._seed: int | None = seed
 

@@ -20,7 +20,7 @@ from paddock.buffers.sequence import SequenceBuffer, SequenceConfig
 from paddock.components.controllers.actions import led_here, to_vector
 from paddock.config.schema import TargetSchema, instantiate
 from paddock.core.errors import InputError
-from paddock.core.seeding import derive_seed
+from paddock.core.seeding import derive_seed, forked_random
 from paddock.core.specs import ArraySpec, Spec
 from paddock.rollout.actor import ActorModule, config_of
 from paddock.rollout.collector import Collector
@@ -131,8 +131,7 @@ def untrained(actor: ActorModule, *, seed: int) -> ActorModule:
     model = required_model(actor)
     name = next(name for name, part in actor.parts.items() if part is model)
     fresh = copy.deepcopy(actor)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive_seed(seed, "untrained"))
+    with forked_random(derive_seed(seed, "untrained")):
         fresh.parts[name] = instantiate(config_of(model), actor.spec).to(actor.device)
     return fresh.eval()
 
@@ -197,11 +196,8 @@ def imagined(model: Any, windows: Windows) -> tuple[Parts, Tensor]:
 
 def model_errors(model: nn.Module, windows: Windows, *, seed: int) -> Errors:
     """Of what the model imagines; random numbers of others are left as they were."""
-    was_training = model.training
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive_seed(seed, "imagination"))
-        forecast = imagined(model.eval(), windows)
-    model.train(was_training)
+    with undisturbed(model, seed, "imagination"):
+        forecast = imagined(model, windows)
     return errors_of(forecast, windows)
 
 

@@ -60,7 +60,6 @@ class DQN(ReplayWorkflow):
         parts = context.components
         self.values, self.target_values = parts["action_values"], parts["target_action_values"]
         self.optimizer = context.optimizers["action_values"]
-        self.parameters = list(self.values.parameters())
         self.target = TargetNetwork(self.target_values, self.values, self.config.target_rate)
         kind = self._quantile_gradients if self.values.is_distributional else self._value_gradients
         self.gradients = compile_gradients(kind, enabled=self.config.compile)
@@ -111,7 +110,7 @@ class DQN(ReplayWorkflow):
         value = taken(self.values(sample["observation"]), sample["action"])
         error = target - value
         loss = weighted_mean(huber(error, self.config.huber), sample.get("weight"))
-        return self._found(loss, value), error.detach(), torch.autograd.grad(loss, self.parameters)
+        return self._found(loss, value), error.detach(), self.optimizer.differentiate(loss)
 
     def _quantile_gradients(self, sample: Replayed) -> tuple[Metrics, Tensor, tuple[Tensor, ...]]:
         """Eq. 3, arXiv:1806.06923, with the best choice by the mean of evenly spaced quantiles."""
@@ -127,7 +126,7 @@ class DQN(ReplayWorkflow):
         losses = quantile_huber_loss(value, target, fractions, self.config.huber)
         loss = weighted_mean(losses, sample.get("weight"))
         error = target.mean(1) - value.detach().mean(1)
-        return self._found(loss, value), error, torch.autograd.grad(loss, self.parameters)
+        return self._found(loss, value), error, self.optimizer.differentiate(loss)
 
     def _found(self, loss: Tensor, value: Tensor) -> Metrics:
         return {"train/loss": loss.detach(), "train/value": value.detach().mean()}

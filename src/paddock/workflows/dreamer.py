@@ -13,6 +13,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from paddock.components.freezing import is_frozen
 from paddock.components.networks.distributions import Categorical, SquashedGaussian
 from paddock.components.networks.latent_control import Distribution
 from paddock.components.targets import TargetNetwork
@@ -29,7 +30,6 @@ from paddock.workflows.dreamer_losses import (
     weighted_sum,
     world_model_losses,
 )
-from paddock.workflows.replay import is_frozen
 
 Latent = dict[str, Tensor]
 
@@ -132,8 +132,7 @@ class Dreamer(Workflow):
     def _learn_model(self, sample: Sample) -> tuple[Latent, Metrics]:
         """Latents [B, T, ...] without a gradient, and metrics."""
         config = self.config
-        if not is_frozen(self.model):
-            self.model.learn_scale(sample["observation"])
+        self.model.learn_scale(sample["observation"])
         with torch.set_grad_enabled(not is_frozen(self.model)):
             latents = self._observe(sample)
             losses, found = world_model_losses(
@@ -218,7 +217,7 @@ class Dreamer(Workflow):
         metrics: Metrics = {f"controller/{name}_loss": loss.detach()}
         if not is_frozen(self.context.components[name]):
             optimizer = self.optimizers[name]
-            gradients = torch.autograd.grad(loss, optimizer.parameters, retain_graph=self.by_dynamics)
+            gradients = optimizer.differentiate(loss, retain_graph=self.by_dynamics)
             metrics[f"controller/{name}_gradient_norm"] = optimizer.apply(loss.detach(), gradients)
         return metrics
 

@@ -15,13 +15,13 @@ from torch.nn import functional
 
 from paddock.components.controllers.actions import led_here, to_vector
 from paddock.components.dynamics.rssm import Latent
+from paddock.components.freezing import is_frozen
 from paddock.config.schema import Schema, TargetSchema
 from paddock.rollout.model_actors import ModelActor
 from paddock.rollout.result import CollectResult
 from paddock.workflows.base import Metrics, Phase, Workflow
 from paddock.workflows.context import WorkflowContext
 from paddock.workflows.dreamer_losses import weighted_sum
-from paddock.workflows.replay import is_frozen
 
 Losses = dict[str, Tensor]
 
@@ -93,14 +93,14 @@ class LatentActor(Workflow):
     def update_world_model(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
         """One gradient step on what was seen, followed over whole windows; a frozen model is only looked at."""
         rows = self._rows(batch)
-        if not self.model.knows_scale and not is_frozen(self.model):  # Nobody collects: a recording tells.
+        if not self.model.knows_scale:  # Nobody collects: a recording tells.
             self.model.learn_scale(rows["observation"])
         with torch.set_grad_enabled(not is_frozen(self.model)):
             losses, metrics = model_losses(self.model, rows)
             loss = weighted_sum(losses, self.scales)
         metrics |= {f"train/{name}_loss": value.detach() for name, value in losses.items()}
         if not is_frozen(self.model):
-            gradients = torch.autograd.grad(loss, self.model_optimizer.parameters, allow_unused=True)
+            gradients = self.model_optimizer.differentiate(loss)
             metrics["train/model_gradient_norm"] = self.model_optimizer.apply(loss, gradients)
         return metrics
 
@@ -116,7 +116,7 @@ class LatentActor(Workflow):
         # A terminated row is the end: nothing can be done there.
         is_open = (~rows["terminated"]).flatten().float()
         loss = -(returns * is_open).sum() / is_open.sum().clamp(min=1)
-        gradients = torch.autograd.grad(loss, self.policy_optimizer.parameters)
+        gradients = self.policy_optimizer.differentiate(loss)
         norm = self.policy_optimizer.apply(loss, gradients)
         self.context.counters.imagined_steps += self.config.horizon * len(is_open)
         return {"train/imagined_return": -loss.detach(), "train/policy_gradient_norm": norm}

@@ -8,11 +8,11 @@ from __future__ import annotations
 import torch
 from pydantic import Field
 
+from paddock.components.freezing import is_frozen
 from paddock.config.schema import TargetSchema
 from paddock.workflows.base import Metrics, Phase, Workflow
 from paddock.workflows.context import WorkflowContext
 from paddock.workflows.dreamer_losses import Sample, arrivals, weighted_sum, world_model_losses
-from paddock.workflows.replay import is_frozen
 
 
 class PlaNetConfig(TargetSchema):
@@ -45,8 +45,7 @@ class PlaNet(Workflow):
         A frozen model is only looked at.
         """
         config, sample = self.config, arrivals(batch, self.context.device)
-        if not is_frozen(self.model):
-            self.model.learn_scale(sample["observation"])
+        self.model.learn_scale(sample["observation"])
         with torch.set_grad_enabled(not is_frozen(self.model)):
             action = self.model.encode_action(sample["action"])
             latents = self.model.observe_sequence(sample["observation"], action, sample["is_first"])
@@ -57,6 +56,6 @@ class PlaNet(Workflow):
         metrics: Metrics = {f"train/{name}_loss": value.detach() for name, value in losses.items()}
         metrics["train/divergence"] = found["divergence"]
         if not is_frozen(self.model):
-            gradients = torch.autograd.grad(loss, self.optimizer.parameters)
+            gradients = self.optimizer.differentiate(loss)
             metrics["train/model_gradient_norm"] = self.optimizer.apply(loss, gradients)
         return metrics

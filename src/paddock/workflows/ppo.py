@@ -101,9 +101,9 @@ class PPO(Workflow):
             shuffled["ratio_low"], shuffled["ratio_high"] = ratio_bounds(shuffled["advantage"], clip)
             norms += [self._descend(minibatch) for minibatch in _shards(shuffled, size)]
             self.context.counters.updates += -(-count // size)
-            if config.target_kl is not None and self._judge(samples)["kl"] > 1.5 * config.target_kl:
+            if config.target_kl is not None and self._judge(samples, clip)["kl"] > 1.5 * config.target_kl:
                 break
-        metrics = self._judge(samples)
+        metrics = self._judge(samples, clip)
         if config.desired_kl is not None:
             desired = config.desired_kl * (remaining if config.anneal_learning_rate else 1.0)
             self.optimizer.learning_rate = steered(self.optimizer.learning_rate, float(metrics["kl"]), desired)
@@ -255,7 +255,7 @@ class PPO(Workflow):
         return reduce(torch.add, [losses[name] * scale for name, scale in scales.items()])
 
     @torch.no_grad()
-    def _judge(self, samples: dict[str, Tensor]) -> dict[str, Tensor]:
+    def _judge(self, samples: dict[str, Tensor], clip: float) -> dict[str, Tensor]:
         """How far the policy has moved from the one that collected, and how well values fit, over the rollout."""
         stride = -(-len(samples["advantage"]) // self._samples_in(JUDGED_SAMPLES))
         distribution, value, known = self._predict({name: part[::stride] for name, part in samples.items()})
@@ -264,7 +264,7 @@ class PPO(Workflow):
         return {
             # The estimator of KL with low variance: http://joschu.net/blog/kl-approx.html
             "kl": (ratio - 1 - log_ratio).mean(),
-            "clip_fraction": ((ratio - 1).abs() > self.config.clip).float().mean(),
+            "clip_fraction": ((ratio - 1).abs() > clip).float().mean(),
             "entropy": distribution.entropy().mean(),
             "value_loss": value_loss(value, known, None),
             "explained_variance": explained_variance(known["value"], known["return"]),

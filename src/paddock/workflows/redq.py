@@ -47,8 +47,6 @@ class REDQ(ReplayWorkflow):
                 f"workflow.subset = {self.config.subset} critics cannot be drawn from components.critics.copies = "
                 f"{self.copies}; make the one smaller or the other larger."
             )
-        self.critic_parameters = list(self.critics.parameters())
-        self.policy_parameters = list(self.policy.parameters())
         self.target = TargetNetwork(self.target_critics, self.critics, self.config.target_rate)
         self.critic_gradients = compile_gradients(self._critic_gradients, enabled=self.config.compile)
         self.policy_gradients = compile_gradients(self._policy_gradients, enabled=self.config.compile)
@@ -86,11 +84,11 @@ class REDQ(ReplayWorkflow):
             "train/value": values.detach().mean(),
             "train/value_spread": values.detach().std(0).mean(),
         }
-        return metrics, torch.autograd.grad(loss, self.critic_parameters)
+        return metrics, self.optimizers["critics"].differentiate(loss)
 
     def _policy_gradients(self, observation: dict[str, Tensor], noise: Tensor) -> tuple[Metrics, tuple[Tensor, ...]]:
         """The policy improves on the mean of all critics."""
         action, log_prob = self.policy(observation).sample_with_log_prob(noise)
         loss = policy_loss(log_prob, self.critics(observation, action).mean(0), self.temperature())
         metrics = {"train/policy_loss": loss.detach(), "train/entropy": -log_prob.detach().mean()}
-        return metrics, torch.autograd.grad(loss, self.policy_parameters)
+        return metrics, self.optimizers["policy"].differentiate(loss)

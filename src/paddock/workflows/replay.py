@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 
 from paddock.components.return_computers.bootstrap import bootstrap_weight
 from paddock.config.schema import TargetSchema
@@ -57,8 +57,3 @@ class ReplayWorkflow(Workflow):
 
     def _seen(self, observation: dict[str, Tensor]) -> dict[str, Tensor]:
         return self.observation_normalizer({name: part.to(self.context.device) for name, part in observation.items()})
-
-
-def is_frozen(component: nn.Module) -> bool:
-    """Whether the phase forbids that this component learns."""
-    return not next(component.parameters()).requires_grad

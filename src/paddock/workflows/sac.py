@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from paddock.components.compilation import compile_gradients
+from paddock.components.freezing import is_frozen
 from paddock.components.targets import TargetNetwork
 from paddock.workflows.base import Metrics, Phase
 from paddock.workflows.context import WorkflowContext
-from paddock.workflows.replay import ReplayConfig, Replayed, ReplayWorkflow, is_frozen
+from paddock.workflows.replay import ReplayConfig, Replayed, ReplayWorkflow
 
 Gradients = tuple[Tensor, ...]
 
@@ -38,8 +39,6 @@ class SAC(ReplayWorkflow):
         parts = context.components
         self.policy, self.critics, self.target_critics = parts["policy"], parts["critics"], parts["target_critics"]
         self.temperature, self.optimizers = parts["temperature"], context.optimizers
-        self.critic_parameters = list(self.critics.parameters())
-        self.policy_parameters = list(self.policy.parameters())
         self.target = TargetNetwork(self.target_critics, self.critics, self.config.target_rate)
         self.critic_gradients = compile_gradients(self._critic_gradients, enabled=self.config.compile)
         self.policy_gradients = compile_gradients(self._policy_gradients, enabled=self.config.compile)
@@ -72,14 +71,14 @@ class SAC(ReplayWorkflow):
         values = self.critics(sample["observation"], sample["action"])
         loss = critic_loss(values, target)
         metrics = {"train/critic_loss": loss.detach(), "train/value": values.detach().mean()}
-        return metrics, torch.autograd.grad(loss, self.critic_parameters)
+        return metrics, self.optimizers["critics"].differentiate(loss)
 
     def _policy_gradients(self, observation: dict[str, Tensor], noise: Tensor) -> tuple[Metrics, Gradients]:
         """Eq. 7, arXiv:1812.05905, with the smaller of the critics' values."""
         action, log_prob = self.policy(observation).sample_with_log_prob(noise)
         loss = policy_loss(log_prob, self.critics(observation, action).amin(0), self.temperature())
         metrics = {"train/policy_loss": loss.detach(), "train/entropy": -log_prob.detach().mean()}
-        return metrics, torch.autograd.grad(loss, self.policy_parameters)
+        return metrics, self.optimizers["policy"].differentiate(loss)
 
 
 def soft_target(sample: Replayed, next_value: Tensor, next_log_prob: Tensor, temperature: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from torch.nn import functional
 from paddock.components.controllers.actions import vector_size
 from paddock.components.dynamics.rssm import Latent
 from paddock.components.dynamics.world_model import Observation
+from paddock.components.freezing import is_frozen
 from paddock.components.networks.activations import ACTIVATIONS, Activation
 from paddock.components.networks.mlp import flatten_observation, linear, unflatten_observation
 from paddock.components.networks.pictures import split_parts
@@ -118,6 +119,8 @@ class LatentModel(nn.Module):
 
     def learn_scale(self, observation: Observation) -> None:
         """Take parts [B, T, ...] into what numbers are standardized by."""
+        if is_frozen(self):
+            return
         self.scale.update(flatten_observation(observation, leading=2))
 
     @property

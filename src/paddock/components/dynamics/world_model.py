@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from paddock.components.dynamics.rssm import RSSM, Latent, RSSMConfig
+from paddock.components.freezing import is_frozen
 from paddock.components.networks.dense import DenseConfig
 from paddock.components.networks.heads import ContinueHead, NumberHead, NumberHeadConfig
 from paddock.components.representation_learners.decoders import ObservationDecoder
@@ -62,6 +63,8 @@ class WorldModel(nn.Module):
 
     def learn_scale(self, observation: Observation) -> None:
         """Take parts [B, T, ...] into what numbers are standardized by, if they are."""
+        if is_frozen(self):
+            return
         self.encoder.learn_scale({name: part.flatten(0, 1) for name, part in observation.items()})
 
     def observe(self, latent: Latent, action: Tensor, observation: Observation, is_first: Tensor) -> Latent:

@@ -6,6 +6,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from paddock.components.freezing import is_frozen
 from paddock.config.schema import TargetSchema
 from paddock.core.specs import Spec
 
@@ -35,7 +36,7 @@ class ReturnScale(nn.Module):
     @torch.no_grad()
     def update(self, returns: Tensor) -> None:
         """Learn from returns of any shape."""
-        if self.config.enabled:
+        if self.config.enabled and not is_frozen(self):
             limits = torch.tensor([self.config.low, self.config.high], device=returns.device)
             low, high = returns.flatten().float().quantile(limits)
             self.range.lerp_(high - low, self.config.rate)
