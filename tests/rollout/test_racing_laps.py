@@ -104,6 +104,24 @@ def test_judging_is_repeatable_and_leaves_training_alone():
     assert first.distance.tolist() == again.distance.tolist()
 
 
+def test_a_video_of_a_policy_in_training_leaves_it_in_training_mode(tmp_path):
+    def make_short(copies, render_mode=None):
+        return RacingVectorEnv(copies, render_mode, max_episode_steps=3, **OPTIONS)
+
+    actor = RandomActor(RandomActorConfig(_target_="it"), {}, spec_of(make_short(1)))
+    actor.steady = torch.nn.Dropout().eval()
+    actor.learning = torch.nn.Dropout().train()
+    actor.training = True
+    torch.manual_seed(3)
+    state = torch.get_rng_state()
+    judge = LapJudge(LapJudgeConfig(_target_="it", track="oval"))
+    file = tmp_path / "lap.mp4"
+    assert judge.record_video(actor, make_short, file, seed=1) > 0
+    assert file.is_file()
+    assert (actor.training, actor.learning.training, actor.steady.training) == (True, True, False)
+    assert torch.get_rng_state().equal(state)
+
+
 def test_the_judge_may_choose_unseen_procedural_tracks():
     judge = LapJudge(LapJudgeConfig(_target_="it", procedural=2, procedural_seed=40))
     env = judge._environment(make_env, 4)

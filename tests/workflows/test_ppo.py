@@ -57,3 +57,12 @@ def test_shards_change_nothing_but_rounding_and_threads_change_nothing_at_all(ex
     assert torch.allclose(whole, one, atol=1e-4)
     assert not torch.equal(whole, one)  # the shards were really used
     assert torch.equal(one, three)
+
+
+def test_clip_fraction_counts_with_the_annealed_clip(experiment):
+    """At the end of training nothing may move any more: whatever did move lies beyond the clip."""
+    at_the_end = ["training.total_steps=128", "workflow.rollout_steps=128", "workflow.anneal_learning_rate=false"]
+    annealed = experiment("workflow.anneal_clip=true", *at_the_end).run()
+    assert annealed.latest["train/clip_fraction"] > 0.9
+    plain = experiment("workflow.anneal_clip=false", "optimizers.main.learning_rate=1e-5", *at_the_end).run()
+    assert plain.latest["train/clip_fraction"] == 0.0
