@@ -43,8 +43,8 @@ from paddock.buffers.prioritized import PrioritizedBuffer  # noqa: F401
 from paddock.buffers.recordings import RecordingBuffer, RecordingConfig
 from paddock.buffers.rollout import RolloutBuffer  # noqa: F401
 from paddock.buffers.sequence import SequenceBuffer  # noqa: F401
-from paddock.cli import main as command_line
-from paddock.cli import train as _train  # noqa: F401
+from paddock.cli.main import main as command_line
+from paddock.cli.train import train as _train  # noqa: F401
 from paddock.core.errors import PaddockError
 from paddock.environments.gym import GymConfig, make
 from paddock.environments.spaces import spec_of
@@ -322,7 +322,7 @@ def start(arguments: list[str], folder: Path) -> int:
 
     def run() -> None:
         sys.argv = ["paddock", *arguments]
-        command_line.main()
+        command_line()
 
     return fork(run, folder)
 
