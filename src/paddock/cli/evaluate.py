@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from paddock.cli.completion import complete_evaluation, complete_from, complete_runs, complete_tracks
-from paddock.cli.run_options import RUNS, JsonOption, RunsDirOption, TrustOption
+from paddock.cli.run_options import RUNS, JsonOption, PluginOption, RunsDirOption, TrustOption
 from paddock.core.errors import InputError
 
 CONTEXT = 5  # steps that a world model sees before it imagines
@@ -57,6 +57,7 @@ def evaluate(
     ] = None,
     trust: TrustOption = False,
     runs_dir: RunsDirOption = RUNS,
+    plugin: PluginOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Evaluate a trained policy: whole episodes, fixed seeds, frozen parameters."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from paddock.cli.completion import complete_runs, complete_tracks
-from paddock.cli.run_options import RUNS, JsonOption, RunsDirOption, TrustOption
+from paddock.cli.run_options import RUNS, JsonOption, PluginOption, RunsDirOption, TrustOption
 
 app = typer.Typer(pretty_exceptions_enable=False)
 
@@ -38,6 +38,7 @@ def race(
     out: Annotated[Path | None, typer.Option(help="Folder to write to; races/TRACK by default.")] = None,
     trust: TrustOption = False,
     runs_dir: RunsDirOption = RUNS,
+    plugin: PluginOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Race policies on one track, against the classical driver and recorded human laps."""

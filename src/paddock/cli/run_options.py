@@ -9,6 +9,16 @@ import typer
 
 from paddock.cli.completion import complete_runs
 
+
+def register(context: typer.Context, plugins: list[str] | None) -> list[str] | None:
+    """Make packages of the person's own known before the verb does anything."""
+    from paddock.config.plugins import register_plugins
+
+    if plugins and not context.resilient_parsing:
+        register_plugins(plugins)
+    return plugins
+
+
 RunArgument = Annotated[
     str,
     typer.Argument(
@@ -31,6 +41,15 @@ TrustOption = Annotated[
     typer.Option("--trust", help="Let a folder made elsewhere run what it names; remembered for this content."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
+PluginOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--plugin",
+        metavar="PACKAGE",
+        help="A package of yours that _target_ may name; repeat.",
+        callback=register,
+    ),
+]
 FilterOption = Annotated[
     list[str] | None,
     typer.Option("--filter", metavar="KEY=VALUE", help="algorithm=ppo, 'eval/return>400', workflow.clip=0.2; repeat."),

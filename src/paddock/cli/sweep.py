@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from paddock.cli.run_options import JsonOption
+from paddock.cli.run_options import JsonOption, PluginOption
 
 app = typer.Typer(pretty_exceptions_enable=False)
 
@@ -21,6 +21,7 @@ def sweep(
         bool, typer.Option("--retry-failed", help="Also run again what failed the last time.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the runs that there would be.")] = False,
+    plugin: PluginOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a sweep, or continue one: what is finished is not repeated."""

@@ -109,8 +109,9 @@ def train(
         for request in requests:
             settings, composed = resolve(request)
             values = settings.model_dump(mode="json", by_alias=True)
-            whole = {"config": values, "origins": composed.origins}
-            print(json.dumps(whole, indent=2) if as_json else summary.config_with_origins(values, composed.origins))
+            whole = {"config": values, "origins": composed.origins, "left_out": composed.left_out}
+            shown = summary.config_with_origins(values, composed.origins, composed.left_out)
+            print(json.dumps(whole, indent=2) if as_json else shown)
         return
     if jobs > 1:
         train_side_by_side(context, requests, jobs, as_json=as_json)
@@ -190,7 +191,6 @@ def _seeds(text: str | None) -> list[int | None]:
 
 
 def _register(plugins: Sequence[str]) -> None:
-    from paddock.config.schema import PLUGINS_VARIABLE
+    from paddock.config.plugins import register_plugins
 
-    known = [name for name in os.environ.get(PLUGINS_VARIABLE, "").split(",") if name]
-    os.environ[PLUGINS_VARIABLE] = ",".join([*known, *plugins])
+    register_plugins(plugins)

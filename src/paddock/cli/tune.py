@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from paddock.cli.run_options import JsonOption
+from paddock.cli.run_options import JsonOption, PluginOption
 from paddock.cli.sweep import stopping
 
 app = typer.Typer(pretty_exceptions_enable=False)
@@ -18,6 +18,7 @@ app = typer.Typer(pretty_exceptions_enable=False)
 def tune(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The search, as YAML: see docs/sweeps.md.")],
     html: Annotated[Path | None, typer.Option(help="Where to write the report; reports/NAME.html by default.")] = None,
+    plugin: PluginOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Search with Optuna, or continue a search; trials without promise are stopped early."""

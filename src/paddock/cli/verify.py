@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from paddock.cli.run_options import RUNS, JsonOption, RunArgument, RunsDirOption, TrustOption
+from paddock.cli.run_options import RUNS, JsonOption, PluginOption, RunArgument, RunsDirOption, TrustOption
 
 app = typer.Typer(pretty_exceptions_enable=False)
 
@@ -23,6 +23,7 @@ def verify(
     steps: Annotated[int | None, typer.Option(min=1, help="Only so many agent steps.")] = None,
     trust: TrustOption = False,
     runs_dir: RunsDirOption = RUNS,
+    plugin: PluginOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a run again from its configuration and seed, and compare every logged quantity bit by bit."""

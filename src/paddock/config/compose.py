@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +29,35 @@ SHIPPED = Path(__file__).parent / "yaml"
 PRIMARY = "config"
 COMMAND_LINE = "command line"
 FUNCTION_GROUP = "reward"  # its choice may also be a function in a file of the user's
+TARGET = "_target_"
+_HYDRA = threading.Lock()  # Hydra keeps what it composes in global state.
 
 
 @dataclass(frozen=True)
 class Composed:
-    """A resolved configuration, not validated yet, and the origin of each leaf by its dotted key."""
+    """A resolved configuration, not validated yet, and the origin of each leaf by its dotted key.
+
+    superseded: by dotted key the options that were written for another `_target_` than their part has in the end, and
+    for which one. left_out: those of them that were taken out because the new one does not share them
+    (`paddock.config.inheritance`), with their origins.
+    """
 
     values: dict[str, Any]
     origins: dict[str, str]
+    superseded: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """What one file, or the command line, wrote: the place of each dotted key, and the `_target_` of each part.
+
+    around: the `_target_`s of parts that this file's content is put into by the file that names it in its defaults.
+    """
+
+    places: dict[str, str]
+    targets: dict[str, str]
+    around: dict[str, str] = field(default_factory=dict)
 
 
 def compose(
@@ -58,19 +80,21 @@ def compose(
         extra_folders = ",".join(f"file://{folder}" for folder in folders[1:])
         arguments.append(f"hydra.searchpath=[{extra_folders}]")
         try:
-            with initialize_config_dir(str(SHIPPED), version_base="1.3"):
-                resolved = OmegaConf.to_container(hydra_compose(PRIMARY, arguments), resolve=True)
+            with _HYDRA, initialize_config_dir(str(SHIPPED), version_base="1.3"):
+                merged = hydra_compose(PRIMARY, arguments)
+                resolved = OmegaConf.to_container(merged, resolve=True)
                 loader = GlobalHydra.instance().config_loader()
                 sources = loader.compute_defaults_list(PRIMARY, arguments, RunMode.RUN).defaults
         except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
             raise InputError(f"the configuration cannot be composed: {_plain(error)}") from error
         assert isinstance(resolved, dict)
         values = {str(key): value for key, value in resolved.items()}
-        origins = _origins(values, sources, folders, overrides)
+        layers = [*_file_layers(sources, folders), _command_line(overrides, folders)]
+        origins = _origins(values, layers)
         if user is not None and own_experiment:
             copied = f"{folders[-1] / 'experiment' / own_experiment}.yaml"
             origins = {key: text.replace(copied, str(user)) for key, text in origins.items()}
-    return Composed(values, origins)
+    return Composed(values, origins, _superseded(layers, _aliases(merged)))
 
 
 def choices(group: str, user: Path | None = None) -> dict[str, Path]:
@@ -128,29 +152,91 @@ def _as_override(text: str, folders: Sequence[Path]) -> str:
     if not equals or not re.fullmatch(r"[+~]{0,2}[\w./@-]+", key):
         raise InputError(f"'{text}' is not an override; write key=value, for example training.total_steps=1000.")
     group = key.lstrip("+~").partition("@")[0]  # `+network@components.policy.network` puts a group's choice there.
-    if any((folder / group).is_dir() for folder in folders):
+    if _is_group(group, folders):
         return f"{key}={_checked(group, value, folders)}"
     return text if key[0] in "+~" else f"++{text}"
+
+
+def _is_group(name: str, folders: Sequence[Path]) -> bool:
+    return any((folder / name).is_dir() for folder in folders)
 
 
 def _plain(error: Exception) -> str:
     return " ".join(line.strip() for line in str(error).splitlines() if "full_key" not in line).strip()
 
 
-def _origins(
-    values: Mapping[str, Any], sources: Sequence[Any], folders: Sequence[Path], overrides: Sequence[str]
-) -> dict[str, str]:
+def _origins(values: Mapping[str, Any], layers: Sequence[_Layer]) -> dict[str, str]:
     """Where each leaf of `values` was last written: a file and line, or the command line."""
     written: dict[str, str] = {}
-    for source in sources:
-        if source.config_path is None or source.config_path.startswith("hydra"):
-            continue
-        file = _find(source.config_path, folders)
-        if file is not None:
-            written |= _lines_of(file, source.package or "")
-    for override in OverridesParser.create().parse_overrides(list(overrides)):
-        written[override.key_or_group] = COMMAND_LINE
+    for layer in layers:
+        written |= layer.places
     return {key: origin for key, _ in flatten(values) if (origin := _longest(key, written))}
+
+
+def _superseded(layers: Sequence[_Layer], aliases: Mapping[str, str]) -> dict[str, str]:
+    """Options that were last written for another `_target_` than their part's last one. What one layer writes belongs
+    together: an option may stand before the `_target_` that it is for."""
+    targets: dict[str, str] = {}
+    written_for: dict[str, str] = {}
+    for layer in layers:
+        targets |= layer.targets
+        present = targets | layer.around
+        for key in {prefix for place in layer.places for prefix in _prefixes(place)}:
+            part, _, option = key.rpartition(".")
+            if part in present and option != TARGET:
+                written_for[key] = present[part]
+    found = {key: target for key, target in written_for.items() if target != targets[key.rpartition(".")[0]]}
+    for alias, source in aliases.items():
+        found |= {alias + key.removeprefix(source): old for key, old in found.items() if key.startswith(f"{source}.")}
+    return found
+
+
+def _prefixes(key: str) -> Iterator[str]:
+    """`a`, `a.b` and `a.b.c` of `a.b.c`."""
+    parts = key.split(".")
+    return (".".join(parts[:length]) for length in range(1, len(parts) + 1))
+
+
+def _aliases(merged: Any) -> dict[str, str]:
+    """Keys whose whole value is another's, as in `target_critics: ${components.critics}`, and whose."""
+    leaves = flatten(OmegaConf.to_container(merged, resolve=False))
+    whole = {key: re.fullmatch(r"\$\{([\w.]+)\}", value) for key, value in leaves if isinstance(value, str)}
+    return {key: match[1] for key, match in whole.items() if match}
+
+
+def _file_layers(sources: Sequence[Any], folders: Sequence[Path]) -> list[_Layer]:
+    """One layer for each file, in the order in which they were merged."""
+    found = []
+    for source in sources:
+        if source.config_path is not None and not source.config_path.startswith("hydra"):
+            file = _find(source.config_path, folders)
+            if file is not None:
+                found.append((source, _file_layer(file, source.package or "")))
+    for source, layer in found:
+        for parent, other in found:
+            if parent.config_path == source.parent:
+                inside = {part: target for part, target in other.targets.items() if _is_inside(source.package, part)}
+                layer.around.update(inside)
+    return [layer for _, layer in found]
+
+
+def _is_inside(package: str | None, part: str) -> bool:
+    return (package or "").startswith(f"{part}.")
+
+
+def _command_line(overrides: Sequence[str], folders: Sequence[Path]) -> _Layer:
+    layer = _Layer({}, {})
+    for override in OverridesParser.create().parse_overrides(list(overrides)):
+        key = override.key_or_group
+        layer.places[key] = COMMAND_LINE
+        if override.is_delete() or _is_group(key, folders):
+            continue
+        for leaf, value in flatten({key: override.value()}):
+            layer.places[leaf] = COMMAND_LINE
+            part, _, option = leaf.rpartition(".")
+            if option == TARGET:
+                layer.targets[part] = str(value)
+    return layer
 
 
 def _find(config_path: str, folders: Sequence[Path]) -> Path | None:
@@ -158,16 +244,19 @@ def _find(config_path: str, folders: Sequence[Path]) -> Path | None:
     return next((file for file in candidates if file.is_file()), None)
 
 
-def _lines_of(file: Path, package: str) -> dict[str, str]:
-    """Dotted key -> `file:line` for every key in a YAML file."""
+def _file_layer(file: Path, package: str) -> _Layer:
+    """Dotted key -> `file:line` for every key in a YAML file, and the `_target_`s that it names."""
     text = file.read_text(encoding="utf-8")
     name = f"{file.relative_to(SHIPPED)}" if file.is_relative_to(SHIPPED) else str(file)
+    targets: dict[str, str] = {}
 
     def walk(node: yaml.Node, prefix: str) -> Iterator[tuple[str, str]]:
         if isinstance(node, yaml.MappingNode):
             for key, child in node.value:
                 path = f"{prefix}.{key.value}" if prefix else key.value
                 yield path, f"{name}:{key.start_mark.line + 1}"
+                if key.value == TARGET and isinstance(child, yaml.ScalarNode):
+                    targets[prefix] = child.value
                 yield from walk(child, path)
         elif isinstance(node, yaml.SequenceNode):
             for index, child in enumerate(node.value):
@@ -175,7 +264,7 @@ def _lines_of(file: Path, package: str) -> dict[str, str]:
                 yield from walk(child, f"{prefix}.{index}")
 
     root = yaml.compose(text)
-    return dict(walk(root, package)) if root is not None else {}
+    return _Layer(dict(walk(root, package)) if root is not None else {}, targets)
 
 
 def _longest(key: str, written: Mapping[str, str]) -> str | None:

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, ValidationError
 from pydantic_core import PydanticCustomError
 
+from paddock.config.plugins import load_plugin
 from paddock.core import permission
 from paddock.core.errors import InputError
 from paddock.core.lazy import load
@@ -54,7 +55,7 @@ def load_target(target: str) -> Any:
             f"_target_ '{target}' is outside the packages that a configuration may name ({', '.join(allowed)}). "
             f"To allow a package of yours, pass --plugin PACKAGE or set {PLUGINS_VARIABLE}=PACKAGE."
         )
-    return load(target)
+    return load(target) if package == OWN else load_plugin(target)
 
 
 def schema_of(target: str) -> type[TargetSchema]:

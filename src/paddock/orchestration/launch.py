@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from paddock.config.compose import Composed, compose
+from paddock.config.inheritance import settle
 from paddock.config.migrate import migrate
 from paddock.config.overriding import with_overrides
 from paddock.config.validate import validate
@@ -72,7 +73,7 @@ def resolve(request: Request) -> tuple[ExperimentConfig, Composed]:
         overrides.insert(0, f"name='{request.chosen_name}'")
     if request.seed is not None:
         overrides.append(f"seed={request.seed}")
-    composed = compose(request.experiment, preset=request.preset, user=request.user, overrides=overrides)
+    composed = settle(compose(request.experiment, preset=request.preset, user=request.user, overrides=overrides))
     return validate(composed.values, ExperimentConfig, composed.origins), composed
 
 

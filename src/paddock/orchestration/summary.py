@@ -18,11 +18,16 @@ from paddock.orchestration.orchestrator import Outcome
 from paddock.orchestration.racing_summary import racing_findings
 
 
-def config_with_origins(values: Mapping[str, Any], origins: Mapping[str, str]) -> str:
-    """The configuration as YAML, with a comment on each line that says where the value was written."""
+def config_with_origins(
+    values: Mapping[str, Any], origins: Mapping[str, str], left_out: Mapping[str, str] | None = None
+) -> str:
+    """The configuration as YAML, with a comment on each line that says where the value was written, and the options
+    that were left out because they were written for another `_target_`."""
     lines = list(_lines(values, "", 0))
     width = min(max(len(text) for text, _ in lines), 72)
-    return "\n".join(f"{text:<{width}}  # {origin}" if (origin := origins.get(key)) else text for text, key in lines)
+    shown = [f"{text:<{width}}  # {origin}" if (origin := origins.get(key)) else text for text, key in lines]
+    shown += [f"# left out, written for another _target_: {key}  # {text}" for key, text in (left_out or {}).items()]
+    return "\n".join(shown)
 
 
 def _lines(node: Any, prefix: str, depth: int) -> Any:
