@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 from paddock.core.errors import InputError
+from paddock.core.reading import read_json
 from paddock.experiments.run import RunFolder
-from paddock.rollout.racing_records import LapRecord, as_ghost, read_lap
+from paddock.rollout.racing_records import LARGEST_FILE, LapRecord, as_ghost, read_lap
 
 MOST_LAPS = 300  # files that are looked at, the newest
 LAP_FILE = re.compile(r"[\w.-]+\.json")
@@ -18,7 +18,7 @@ LAP_FILE = re.compile(r"[\w.-]+\.json")
 def people_laps(folder: Path) -> list[tuple[str, LapRecord]]:
     """File names and laps of a folder, quickest first; files that are no laps are passed over."""
     files = [file for file in folder.glob("*.json") if LAP_FILE.fullmatch(file.name)]
-    newest = sorted(files, key=lambda file: file.stat().st_mtime, reverse=True)[:MOST_LAPS]
+    newest = sorted(files, key=lambda file: file.lstat().st_mtime, reverse=True)[:MOST_LAPS]
     found = []
     for file in newest:
         try:
@@ -73,7 +73,7 @@ class GhostKeeper:
     def _best(self) -> dict[str, Any] | None:
         assert self._place is not None
         try:
-            evidence = json.loads(self._judgement.read_bytes())["evidence"]
+            evidence = read_json(self._judgement, limit=LARGEST_FILE)["evidence"]
             entry = next(one for one in evidence["tracks"] if one["name"] == self._place[0] and one["lap"])
             lap = entry["lap"]
             return as_ghost("best", "agent", float(lap["lap_time"]), lap["samples"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from paddock.environments.racing_world import car_of
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.driving_seats import ClassicalSeat, PolicySeat, Seat, load_actor
 from paddock.orchestration.policies import BEST, LATEST
-from paddock.rollout.racing_records import LapRecord, as_ghost, read_lap, write_lap
+from paddock.rollout.racing_records import LARGEST_FILE, LapRecord, as_ghost, read_lap, write_lap
 from paddock.sim.compiling import announced
 from paddock.sim.home import paddock_home
 
@@ -172,7 +171,7 @@ def _ghosts(env: RacingVectorEnv, alone: RacingConfig, folder: Path | None) -> I
     judgement = folder.parent.parent / "judgements" / "best.json" if folder is not None else None
     if judgement is not None and judgement.is_file():
         try:
-            tracks = json.loads(judgement.read_bytes())["evidence"]["tracks"]
+            tracks = read_json(judgement, limit=LARGEST_FILE)["evidence"]["tracks"]
             mine = [one["lap"] for one in tracks if one["name"] == env.world.tracks[0].name and one["lap"]]
             for one in mine[:1]:
                 yield as_ghost("agent", "agent", float(one["lap_time"]), one["samples"])
