@@ -44,6 +44,8 @@ TINY = [
     "logging.tensorboard=false",
 ]
 
+SHORT = ["environment.max_episode_steps=10", "training.total_steps=256"]
+
 
 def reward_of(experiment, *overrides, user=None):
     """What the environment of a run pays for, and the weights that each phase changes."""
@@ -84,6 +86,33 @@ def test_racing_reward_time_optimal_is_only_the_clock_in_every_phase(name):
     assert not any(phases.values())
 
 
+@pytest.mark.parametrize(
+    ("experiment", "reward", "discount"),
+    [
+        ("racing", None, 0.98),
+        ("racing", "baseline", 0.99),
+        ("time_optimal", None, 0.99),
+        ("time_optimal", "racing", 0.98),
+        ("sac_racing", None, 0.98),
+        ("dqn_racing", "time_optimal", 0.99),
+    ],
+)
+def test_a_reward_set_says_how_far_ahead_it_has_to_be_seen(experiment, reward, discount):
+    chosen = [f"reward={reward}"] if reward else []
+    assert resolve(Request(experiment, overrides=chosen))[0].workflow.discount == discount
+    own = resolve(Request(experiment, overrides=[*chosen, "workflow.discount=0.9"]))[0]
+    assert own.workflow.discount == 0.9, "what is said on the command line counts"
+
+
+@pytest.mark.parametrize("name", ["baseline", "time_optimal", "racing_line"])
+def test_racing_with_a_reward_set_is_the_experiment_of_that_name(name):
+    chosen, named = (
+        resolve(Request(experiment, name="run", overrides=overrides))[0].model_dump()
+        for experiment, overrides in (("racing", [f"reward={name}"]), (name, []))
+    )
+    assert chosen == named
+
+
 def test_a_reward_set_of_ones_own_pays_for_what_it_says_alone(tmp_path):
     (tmp_path / "reward").mkdir()
     (tmp_path / "reward" / "slide.yaml").write_text("progress: {weight: 0.3}\nends: {off_track: true}\n")
@@ -102,7 +131,7 @@ def test_a_deepracer_reward_pays_for_its_function_alone(tmp_path):
     request = Request(
         "racing",
         user=tmp_path,
-        overrides=["reward=deepracer", *TINY, f"runs_dir={tmp_path / 'runs'}", "training.total_steps=128"],
+        overrides=["reward=deepracer", *TINY, f"runs_dir={tmp_path / 'runs'}", *SHORT],
     )
     config, _ = resolve(request)
     assert config.environment.reward.ends.off_track
@@ -113,7 +142,7 @@ def test_a_function_in_a_file_is_a_reward_on_the_command_line(tmp_path, monkeypa
     folder = tmp_path / "it's mine, all of it"
     folder.mkdir()
     (folder / "my_rewards.py").write_text("def slide(car):\n    return car['progress_gain'] + 0.1 * abs(car['vy'])\n")
-    tiny = [*TINY, f"runs_dir={tmp_path / 'runs'}", "training.total_steps=128"]
+    tiny = [*TINY, f"runs_dir={tmp_path / 'runs'}", *SHORT]
     by_path = resolve(Request("racing", overrides=[f"reward={folder}/my_rewards.py:slide", *tiny]))[0]
     assert by_path.environment.reward == load_reward_config(f"{folder}/my_rewards.py:slide")
 
@@ -128,7 +157,7 @@ def test_a_function_in_a_file_is_a_reward_on_the_command_line(tmp_path, monkeypa
 
 
 def paid_terms(config):
-    """Train; the names of the terms with a weight, and of those that paid anything."""
+    """Train for some episodes; the names of the terms that have a weight and paid."""
     with new_run(config, Console(quiet=True)) as orchestrator:
         orchestrator.run()
         weights = orchestrator.context.environment.reward_weights
@@ -136,7 +165,7 @@ def paid_terms(config):
     prefix = "collect/reward_terms/"
     paid = {key.removeprefix(prefix) for row in rows for key, value in row.items() if key.startswith(prefix) and value}
     weighted = {name for name, weight in weights.items() if weight}
-    assert paid <= weighted
+    assert paid == weighted
     return weighted
 
 
