@@ -41,6 +41,7 @@ def make_run(runs_dir: Path, number: int) -> RunFolder:
     manifest = {"id": f"{number:012x}", "status": "finished", "created": created, "seed": number,
                 "agent_steps": 100_000, "seconds": 60.0, "config_hash": "x"}  # fmt: skip
     run.manifest_file.write_text(json.dumps(manifest))
+    run.events_file.write_text(json.dumps({"time": created, "event": "finished"}) + "\n")
     return run
 
 

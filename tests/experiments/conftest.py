@@ -35,6 +35,7 @@ def make_run():
             for k, score in enumerate(scores, start=1)
         ]
         run.metrics_file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        run.event(status, agent_steps=100 * len(scores))
         return run
 
     return make

@@ -61,7 +61,7 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """Evaluate a trained policy: whole episodes, fixed seeds, frozen parameters."""
-    from paddock.experiments.display import show_table
+    from paddock.experiments.display import say, show_table
     from paddock.orchestration.judge import find_subject
     from paddock.rollout.evaluation import record_video
 
@@ -96,7 +96,7 @@ def evaluate(
         rows = [{"metric": name, "value": text} for name, text in rows[0].items()]
     columns = [name if number == 0 else f">{name}" for number, name in enumerate(rows[0])]
     details = [name for name in rows[0] if "delta" in name or "std" in name]
-    typer.echo(f"{found.name}: {episodes} {kind} episodes, seed {seed}")
+    say(f"{found.name}: {episodes} {kind} episodes, seed {seed}")
     show_table(columns, [list(row.values()) for row in rows], droppable=details)
     if found.note:
         typer.echo(found.note)
@@ -108,7 +108,7 @@ def _judge_model(
     found: Any, horizon: int, episodes: int, seed: int, deterministic: bool, video: bool, as_json: bool
 ) -> None:
     """Print what the world model of a subject knows, beside one that knows nothing."""
-    from paddock.experiments.display import show_table
+    from paddock.experiments.display import say, show_table
     from paddock.orchestration.world_model_report import examine, illustrate
 
     report = examine(found, context=CONTEXT, horizon=horizon, episodes=episodes, seed=seed, deterministic=deterministic)
@@ -120,7 +120,7 @@ def _judge_model(
         print(json.dumps(values, indent=2))
         return
     rows = report.table()
-    typer.echo(f"{found.name}: errors as shares of the variance on held-out episodes, scores of {episodes} episodes")
+    say(f"{found.name}: errors as shares of the variance on held-out episodes, scores of {episodes} episodes")
     show_table([f">{name}" if name else name for name in rows[0]], [list(row.values()) for row in rows])
     for name in ("video", "picture"):
         if name in values:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -37,10 +38,14 @@ def export(
     as_json: JsonOption = False,
 ) -> None:
     """Export runs: logged points as csv, json or parquet, or a table of groups for a paper as latex or markdown."""
+    from paddock.core.text import printable
     from paddock.experiments.export import export_rows, write_rows
 
     format = "json" if as_json else format
     table = table or ("groups" if format in ("latex", "markdown") else "points")
     rows = export_rows(runs_dir, runs, table, metrics or [], group_by or [])
     text = write_rows(rows, format, output)
-    print(text if text is not None else f"{output}: {len(rows)} rows", end="" if text is not None else "\n")
+    if text is None:
+        print(f"{output}: {len(rows)} rows")
+    else:
+        print(printable(text, keep="\n\t") if sys.stdout.isatty() else text, end="")

@@ -10,12 +10,14 @@ from functools import partial
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from paddock import __version__
 from paddock.cli.completion import VARIABLE, silently
 from paddock.cli.help import VerbCommand, VerbGroup
 from paddock.core.errors import PaddockError, unknown_choice
 from paddock.core.files import keep_private
+from paddock.core.text import printable
 
 # verb: (module with a Typer `app`, one line of help). A verb's module is imported only when the verb is used.
 VERBS = {
@@ -38,6 +40,9 @@ VERBS = {
 
 # Verbs that write runs, races, laps and logs, which only their user can read unless they are shared.
 WRITING = ("train", "evaluate", "race", "dashboard", "drive", "sweep", "tune", "verify")
+
+
+LAYOUT = "\n\t"  # what messages of several lines are laid out with
 
 
 class LazyGroup(VerbGroup):
@@ -81,12 +86,14 @@ def main() -> None:
         silently(partial(app, prog_name="paddock"))
         return
     errors = Console(stderr=True)
-    handlers = [_AboveTheProgress()] if sys.stderr.isatty() else None
-    logging.basicConfig(level=logging.WARNING, format="warning: %(message)s", handlers=handlers)
+    handler = _AboveTheProgress() if sys.stderr.isatty() else logging.StreamHandler()
+    handler.setFormatter(_Plain("warning: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     try:
         app(prog_name="paddock")
     except PaddockError as error:
-        errors.print(f"[bold red]error:[/] {_escaped(error)}", highlight=False, soft_wrap=True)
+        sentence = Text.assemble(("error:", "bold red"), f" {printable(error, keep=LAYOUT)}")
+        errors.print(sentence, highlight=False, soft_wrap=True)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
@@ -100,5 +107,8 @@ class _AboveTheProgress(logging.StreamHandler):
         super().emit(record)
 
 
-def _escaped(error: Exception) -> str:
-    return str(error).replace("[", "\\[")
+class _Plain(logging.Formatter):
+    """Warnings in which names from files cannot act on the terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record), keep=LAYOUT)

@@ -25,21 +25,30 @@ def tag(
     as_json: JsonOption = False,
 ) -> None:
     """Add and remove tags and pins."""
+    from paddock.core.reading import DamagedError
+    from paddock.core.text import printable
     from paddock.experiments.run import RunFolder
     from paddock.experiments.store import register
 
     if not add and not remove and pin is None:
         raise InputError("say what to change: --add WORD, --remove WORD, --pin or --unpin.")
     found = {run.name: run for given in runs for run in RunFolder.find_all(runs_dir, given)}
-    changed = {}
+    changed, damage = {}, []
     for name, run in found.items():
-        labels = run.read_labels()
+        try:
+            labels = run.read_labels()
+        except DamagedError as error:
+            damage.append(f"Run '{name}' stays as it is: {error}")
+            continue
         tags = (set(labels["tags"]) | set(add or [])) - set(remove or [])
         run.write_labels(tags=sorted(tags), is_pinned=labels["pinned"] if pin is None else pin)
         register(run)
         changed[name] = run.read_labels()
     if as_json:
         print(json.dumps(changed, indent=2))
-        return
-    for name, labels in changed.items():
-        print(f"{name}\t{'pinned' if labels['pinned'] else ''}\t{' '.join(labels['tags'])}")
+    else:
+        for name, labels in changed.items():
+            cells = [name, "pinned" if labels["pinned"] else "", " ".join(labels["tags"])]
+            print("\t".join(map(printable, cells)))
+    if damage:
+        raise InputError(" ".join(damage))

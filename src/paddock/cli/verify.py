@@ -27,7 +27,7 @@ def verify(
     as_json: JsonOption = False,
 ) -> None:
     """Run a run again from its configuration and seed, and compare every logged quantity bit by bit."""
-    from paddock.experiments.display import make_console, number
+    from paddock.experiments.display import make_console, markup, number
     from paddock.experiments.run import RunFolder
     from paddock.experiments.verify import verify as replay_and_compare
 
@@ -48,8 +48,9 @@ def verify(
     divergence = verdict.divergence
     if divergence is not None:
         console.print(
-            f"[bold red]diverges at step {divergence.agent_steps:,}[/]: {divergence.quantity} was "
-            f"{divergence.original!r}, is now {divergence.replayed!r}. Identical up to step {verdict.agent_steps:,}.",
+            f"[bold red]diverges at step {divergence.agent_steps:,}[/]: {markup(divergence.quantity)} was "
+            f"{markup(repr(divergence.original))}, is now {markup(repr(divergence.replayed))}. "
+            f"Identical up to step {verdict.agent_steps:,}.",
             soft_wrap=True,
         )
     elif verdict.is_policy_equal is False:
@@ -61,7 +62,8 @@ def verify(
             soft_wrap=True,
         )
     for name, then, now in verdict.differences:
-        console.print(f"  differs: {name} was {number(then) or 'unknown'}, is now {number(now) or 'unknown'}")
+        was, is_now = (markup(number(value) or "unknown") for value in (then, now))
+        console.print(f"  differs: {markup(name)} was {was}, is now {is_now}")
     if not verdict.differences:
         console.print("  same code, versions and machine as the run.")
     for note in verdict.notes:

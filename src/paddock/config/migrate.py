@@ -23,7 +23,10 @@ def migrate(values: Mapping[str, Any]) -> dict[str, Any]:
             "It was written by a newer one: upgrade Paddock."
         )
     for step in range(version, SCHEMA_VERSION):
-        migrated = MIGRATIONS[step](migrated)
+        try:
+            migrated = MIGRATIONS[step](migrated)
+        except (AttributeError, LookupError, TypeError) as error:
+            raise InputError(f"the configuration of schema_version {step} does not have its form: {error}.") from error
         migrated["schema_version"] = step + 1
     return migrated
 

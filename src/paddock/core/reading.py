@@ -12,7 +12,7 @@ import os
 import stat
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import yaml
 
@@ -43,17 +43,39 @@ class DamagedError(InputError):
 def read_bytes(path: Path, *, limit: int = LARGEST_TEXT) -> bytes:
     """The content of a regular file of at most `limit` bytes."""
     try:
-        # Without O_NONBLOCK, opening a FIFO waits for a writer.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise DamagedError(path, "it is not a regular file")
+        with open_regular(path, limit=limit) as file:
             content = file.read(limit + 1)
     except OSError as error:
-        raise DamagedError(path, _REASONS.get(error.errno or 0, (error.strerror or str(error)).lower())) from error
+        raise DamagedError(path, _reason_of(error)) from error
     if len(content) > limit:
         raise DamagedError(path, f"it has more than {limit:,} bytes")
     return content
+
+
+def open_regular(path: Path, *, limit: int | None = None) -> BinaryIO:
+    """A regular file of at most `limit` bytes, open for reading; for files that are too long to be read at once."""
+    try:
+        # Without O_NONBLOCK, opening a FIFO waits for a writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise DamagedError(path, _reason_of(error)) from error
+    status = os.fstat(descriptor)
+    reason = ""
+    if not stat.S_ISREG(status.st_mode):
+        reason = _REASONS[errno.EISDIR] if stat.S_ISDIR(status.st_mode) else "it is not a regular file"
+    elif limit is not None and status.st_size > limit:
+        reason = f"it has more than {limit:,} bytes"
+    if reason:
+        os.close(descriptor)
+        raise DamagedError(path, reason)
+    return os.fdopen(descriptor, "rb")
+
+
+def require_regular(*paths: Path) -> None:
+    """Refuse what is in the place of a file that is about to be written, unless it is a regular file or nothing."""
+    for path in paths:
+        if os.path.lexists(path):
+            open_regular(path).close()
 
 
 def read_text(path: Path, *, limit: int = LARGEST_TEXT) -> str:
@@ -99,8 +121,13 @@ def read_yaml(path: Path, *, limit: int = LARGEST_YAML, depth: int = DEEPEST) ->
         return yaml.load(content, Loader=_YAML_LOADER)
     except DamagedError:
         raise
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
+        # Beyond YAMLErrors, the parser stumbles over tags that do not fit, such as `!!int ""`.
         raise DamagedError(path, f"it is not YAML ({' '.join(str(error).split())})") from error
+
+
+def _reason_of(error: OSError) -> str:
+    return _REASONS.get(error.errno or 0, (error.strerror or str(error)).lower())
 
 
 def _is_deeper(values: Any, depth: int) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paddock.core.errors import InputError
+from paddock.core.reading import DamagedError
 from paddock.dashboard.errors import Refused
 from paddock.experiments.curves import metric_names, read_curves
 from paddock.experiments.records import ALIVE, CRASHED, RunRecord
@@ -74,9 +75,10 @@ class RunBook:
         return row if row is not None else self._drive(run)
 
     def details(self, run: RunFolder) -> dict[str, Any]:
-        """The row and everything else of one run."""
+        """The row and everything else of one run; refused where its configuration or manifest cannot be read."""
+        _check(run)
         config = self.config(run)
-        events = run.read_events()
+        events = _events(run)
         row = self.row(run)
         phase = next((event.get("phase") for event in reversed(events) if event.get("event") == "phase"), None)
         return {
@@ -85,7 +87,7 @@ class RunBook:
             "phases": _phases(config, phase if row["status"] in ALIVE else None),
             "phase": phase,
             "events": events[-EVENTS:],
-            "metrics": metric_names(run.metrics_file),
+            "metrics": _metric_names(run),
             "rewards": _weights(config),
             "can": [],
         }
@@ -100,7 +102,10 @@ class RunBook:
             raise Refused(f"points is {points}; allowed: 2 to {MOST_POINTS}.")
         if len(names) > MOST_NAMES:
             raise Refused(f"{len(names)} names were given; at most {MOST_NAMES} are read at once.")
-        known = set(metric_names(run.metrics_file))
+        try:
+            known = set(metric_names(run.metrics_file))
+        except DamagedError as error:
+            raise Refused(str(error), 409) from error
         chosen = [name for name in dict.fromkeys(names) if name in known]
         found: dict[str, Any] = {}
         for name, curve in read_curves(run.metrics_file, chosen).items():
@@ -177,6 +182,7 @@ class RunBook:
             "best_score": None,
             "metric": None,
             "tags": [],
+            "damage": [],
             "track": config.get("track"),
             "car": config.get("car"),
         }
@@ -201,6 +207,7 @@ def _row(record: RunRecord, run: RunFolder) -> dict[str, Any]:
         "best_score": summary.high if summary else None,
         "metric": record.metric,
         "tags": list(record.tags),
+        "damage": list(record.damage),
     }
 
 
@@ -213,21 +220,48 @@ def _config(folder: Path, changed: int) -> dict[str, Any]:
 def _manifest(run: RunFolder) -> dict[str, Any]:
     try:
         return run.read_manifest()
-    except (OSError, ValueError):
+    except DamagedError:
         return {}
+
+
+def _check(run: RunFolder) -> None:
+    try:
+        run.read_config()
+        run.read_manifest()
+    except DamagedError as error:
+        raise Refused(f"run '{run.name}' is damaged: {error}", 409) from error
+
+
+def _events(run: RunFolder) -> list[dict[str, Any]]:
+    try:
+        return run.event_lines()[0]
+    except DamagedError:
+        return []
+
+
+def _metric_names(run: RunFolder) -> list[str]:
+    try:
+        return metric_names(run.metrics_file)
+    except DamagedError:
+        return []
 
 
 def _phases(config: dict[str, Any], current: str | None) -> list[dict[str, Any]]:
     """share: of the planned steps; None where a phase has no fixed length."""
     training = config.get("training") or {}
     total = training.get("total_steps")
-    phases = training.get("phases") or []
+    given = training.get("phases") or []
+    phases = given if isinstance(given, list) else [{**_section(one), "name": name} for name, one in given.items()]
     found = []
     for phase in phases:
         steps = phase.get("duration_steps") or (total if len(phases) == 1 else None)
-        share = min(steps / total, 1.0) if steps and total else None
+        share = min(steps / total, 1.0) if isinstance(steps, int | float) and total else None
         found.append({"name": phase.get("name"), "is_current": phase.get("name") == current, "share": share})
     return found
+
+
+def _section(values: Any) -> dict[str, Any]:
+    return values if isinstance(values, dict) else {}
 
 
 def _weights(config: dict[str, Any]) -> dict[str, float]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from paddock.core.reading import DamagedError, open_regular, parse_json
 from paddock.dashboard.errors import Refused
 from paddock.dashboard.ghosts import GhostKeeper
 from paddock.dashboard.link import Links, Listener, Message, RunLink
@@ -35,26 +36,33 @@ class Tail:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._position = file.stat().st_size if file.exists() else 0
+        self._position = _size(file)
 
     def lines(self) -> list[Any]:
+        size = _size(self._file)
+        if size <= self._position:
+            self._position = min(self._position, size)
+            return []
         try:
-            size = self._file.stat().st_size
-            if size <= self._position:
-                self._position = min(self._position, size)
-                return []
-            with self._file.open("rb") as file:
+            with open_regular(self._file) as file:
                 file.seek(self._position)
                 text = file.read(TAIL)
-        except OSError:
+        except (DamagedError, OSError):
             return []
         whole = text[: text.rfind(b"\n") + 1]
         self._position += len(whole)
         found = []
         for line in whole.splitlines():
             with suppress(ValueError):
-                found.append(json.loads(line))
+                found.append(parse_json(line))
         return [row for row in found if isinstance(row, dict)]
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.lstat().st_size
+    except OSError:
+        return 0
 
 
 class LiveView:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import shutil
 from collections.abc import Sequence
@@ -9,10 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.core.errors import InputError
-from paddock.experiments.records import ALIVE, RunRecord
+from paddock.core.reading import require_regular
+from paddock.experiments.records import ALIVE, DAMAGED, STARTING, RunRecord
 from paddock.experiments.run import RunFolder
 from paddock.experiments.show import folder_size
 from paddock.experiments.store import Store
+
+log = logging.getLogger(__name__)
 
 HEAVY = ("checkpoints", "policy", "videos", "tensorboard", "faults", "wandb")
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -44,7 +48,8 @@ def plan_cleanup(
     records = store.records()
     records = store.records(metrics={record.metric for record in records})
     kept = {record.folder: "pinned" for record in records if record.is_pinned}
-    kept |= {record.folder: record.status for record in records if record.status in ALIVE and record.folder not in kept}
+    spared = (*ALIVE, STARTING, DAMAGED)  # Of a damaged run nobody knows whether it is pinned.
+    kept |= {record.folder: record.status for record in records if record.status in spared and not record.is_pinned}
     for record in _best(records, keep_best or 0):
         kept.setdefault(record.folder, "among the best")
     for record in records[len(records) - (keep_recent or 0) :]:
@@ -52,8 +57,8 @@ def plan_cleanup(
     heavy = {record.folder: heavy_size(RunFolder(store.runs_dir / record.folder)) for record in records}
     candidates = [record.folder for record in records if record.folder not in kept and heavy[record.folder]]
     if max_size is not None:
-        candidates, spared = _until(candidates, heavy, sum(_whole_sizes(store, records)) - max_size)
-        kept |= dict.fromkeys(spared, "there is room")
+        candidates, others = _until(candidates, heavy, sum(_whole_sizes(store, records)) - max_size)
+        kept |= dict.fromkeys(others, "there is room")
     return Plan(kept, {folder: heavy[folder] for folder in candidates})
 
 
@@ -63,10 +68,18 @@ def carry_out(store: Store, plan: Plan) -> None:
         run = RunFolder(store.runs_dir / folder)
         if run.is_held():
             continue
-        with run.lock():
-            for name in HEAVY:
-                shutil.rmtree(run.path / name, ignore_errors=True)
-            run.event("cleanup", freed=plan.thinned[folder])
+        try:
+            _thin(run, plan.thinned[folder])
+        except (InputError, OSError) as error:
+            log.warning("run '%s' stays as it is: %s", folder, error)
+
+
+def _thin(run: RunFolder, freed: int) -> None:
+    require_regular(run.path / "lock", run.events_file)
+    with run.lock():
+        for name in HEAVY:
+            shutil.rmtree(run.path / name, ignore_errors=True)
+        run.event("cleanup", freed=freed)
 
 
 def heavy_size(run: RunFolder) -> int:

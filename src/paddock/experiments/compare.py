@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -17,10 +18,11 @@ from typing import Any
 import numpy as np
 
 from paddock.core.errors import InputError, did_you_mean
+from paddock.core.reading import DamagedError
 from paddock.experiments import statistics
 from paddock.experiments.curves import Curve, metric_names, read_many
 from paddock.experiments.filters import CONFIG, FIELDS
-from paddock.experiments.records import ALIVE, CRASHED, NOT_THE_RECIPE, RunRecord, read_record
+from paddock.experiments.records import NOT_THE_RECIPE, RunRecord, as_of_now, read_record, readable_runs
 from paddock.experiments.run import RunFolder
 
 LOWER_IS_BETTER = ("*_lap", "*ratio", "*off_track", "*wheels_off", "*lap_std", "*_delta", "*loss*")
@@ -39,7 +41,6 @@ class Member:
     manifest: Mapping[str, Any]
     curves: Mapping[str, Curve]
     score: float | None
-    status: str
 
 
 @dataclass(frozen=True)
@@ -126,20 +127,22 @@ def compare(
     which: str = "last",
     ranges: Mapping[str, tuple[float, float]] | None = None,
 ) -> Comparison:
-    """Read and group runs. which: `last` or `best`, the evaluation that gives a run's score."""
-    runs = {run.path.resolve(): run for text in given for run in RunFolder.find_all(runs_dir, text)}
-    records = [read_record(run) for run in runs.values()]
-    chosen = _chosen_metrics(list(runs.values()), records, metrics)
-    curves = read_many([run.metrics_file for run in runs.values()], chosen)
+    """Read and group runs. which: `last` or `best`, the evaluation that gives a run's score. Runs whose configuration
+    or manifest is damaged are left out, with a note."""
+    named = {os.path.realpath(run.path): run for text in given for run in RunFolder.find_all(runs_dir, text)}
+    runs, notes = readable_runs(list(named.values()))
+    records = [as_of_now(read_record(run), run) for run in runs]
+    chosen = _chosen_metrics(runs, records, metrics)
+    logs = read_many([run.metrics_file for run in runs], chosen)
+    notes += [sentence for record, log in zip(records, logs, strict=True) for sentence in (*record.damage, *log.damage)]
     members = [
-        _member(run, record, found, chosen[0], which)
-        for run, record, found in zip(runs.values(), records, curves, strict=True)
+        _member(run, record, log.curves, chosen[0], which) for run, record, log in zip(runs, records, logs, strict=True)
     ]
     groups = _grouped(members, group_by)
     plain = Comparison(groups, chosen, which)
     found = {task: _range(plain, task, ranges or {}) for task in plain.tasks}
     reasons = {task: reason for task in plain.tasks if (reason := _obstacle(plain, task, found[task], ranges or {}))}
-    return Comparison(groups, chosen, which, found, reasons)
+    return Comparison(groups, chosen, which, found, reasons, list(dict.fromkeys(notes)))
 
 
 def aggregates(comparison: Comparison) -> dict[str, dict[str, dict[str, float | None] | None]]:
@@ -238,7 +241,7 @@ def _banded(value: np.ndarray, low: np.ndarray, high: np.ndarray) -> dict[str, A
 
 
 def _chosen_metrics(runs: Sequence[RunFolder], records: Sequence[RunRecord], metrics: Sequence[str]) -> list[str]:
-    known = sorted({name for run in runs for name in metric_names(run.metrics_file)})
+    known = sorted({name for run in runs for name in _metric_names(run)})
     for name in metrics:
         if name not in known:
             raise InputError(
@@ -262,8 +265,14 @@ def _member(run: RunFolder, record: RunRecord, curves: Mapping[str, Curve], metr
     if not curve.is_empty:
         best = curve.value.min() if is_lower_better(metric) else curve.value.max()
         score = float(best if which == "best" else curve.value[-1])
-    status = CRASHED if record.status in ALIVE and not run.is_held() else record.status
-    return Member(run, record, run.read_manifest(), curves, score, status)
+    return Member(run, record, run.read_manifest(), curves, score)
+
+
+def _metric_names(run: RunFolder) -> list[str]:
+    try:
+        return metric_names(run.metrics_file)
+    except DamagedError:  # Of which a note speaks.
+        return []
 
 
 def _grouped(members: Sequence[Member], group_by: Sequence[str]) -> list[Group]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from paddock.core.errors import InputError
 from paddock.experiments.compare import Comparison, aggregates, config_table, improvements, warnings
-from paddock.experiments.display import number, show_table
+from paddock.experiments.display import number, say, show_table
 
 SHOWN_OPTIONS = 20
 NOTHING = "–"
@@ -22,7 +22,7 @@ def comparison_values(comparison: Comparison) -> dict[str, Any]:
         {
             "group": group.label,
             "runs": [
-                {"run": one.record.folder, "seed": one.record.seed, "status": one.status, "score": one.score}
+                {"run": one.record.folder, "seed": one.record.seed, "status": one.record.status, "score": one.score}
                 for one in group.members
             ],
             **found[group.label],
@@ -56,7 +56,7 @@ def show_comparison(values: Mapping[str, Any]) -> None:
     title = f"{values['score']} {unit}, {direction} is better, {_intervals(values['groups'])}"
     show_table(["group", ">runs", *(f">{title}" for title in TITLES.values())], rows, title=title, droppable=["mean"])
     for sentence in values["warnings"]:
-        print(f"note: {sentence}")
+        say(f"note: {sentence}")
     if values["improvements"]:
         print()
         pairs = [[f"{one['ours']} > {one['theirs']}", interval(one)] for one in values["improvements"]]
@@ -65,7 +65,8 @@ def show_comparison(values: Mapping[str, Any]) -> None:
         print()
         _show_options(values["config"], [group["group"] for group in values["groups"]])
     if "report" in values:
-        print(f"\nreport: {values['report']}")
+        print()
+        say(f"report: {values['report']}")
 
 
 def _show_options(options: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> None:

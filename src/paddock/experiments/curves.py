@@ -6,16 +6,20 @@ Shapes: T logged points of a metric, P drawn points.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
+
+from paddock.core.reading import DamagedError, open_regular
+from paddock.experiments.documents import LARGEST_LOG, LONGEST_LINE, LogState
 
 Floats = NDArray[np.float64]
 DRAWN = 400  # points of a curve that are kept for drawing, at most
@@ -50,14 +54,45 @@ class Curve:
         return Curve(means(self.steps), means(self.seconds), means(self.value))
 
 
+@dataclass(frozen=True)
+class Log:
+    """Curves by name, and sentences about what of the file could not be read."""
+
+    curves: dict[str, Curve]
+    damage: list[str]
+
+
 def read_curves(file: Path, names: Sequence[str]) -> dict[str, Curve]:
     """The curves of some metrics of a `metrics.jsonl`; those that were never logged are empty.
 
     Of a large file, each curve gets at most `SAMPLED` points, evenly spread over the file and with the last one.
+    A file that cannot be read is a DamagedError; lines that cannot be read are left out.
     """
-    if file.exists() and file.stat().st_size > LARGE:
-        return {name: _columns(rows, [name])[name] for name, rows in _sampled_rows(file, names).items()}
-    return _columns(_all_rows(file, names), names)
+    return _read(file, names)[0]
+
+
+def read_log(file: Path, names: Sequence[str], *, points: int = DRAWN) -> Log:
+    """The thinned curves, which are empty where the file is damaged."""
+    try:
+        curves, skipped = _read(file, names)
+    except DamagedError as error:
+        return Log({name: _columns([], [name])[name] for name in names}, [str(error)])
+    return Log({name: curve.thinned(points) for name, curve in curves.items()}, LogState(skipped).damage(file))
+
+
+def _read(file: Path, names: Sequence[str]) -> tuple[dict[str, Curve], int]:
+    """The curves, and how many of the lines that were looked at could not be read."""
+    if not os.path.lexists(file):
+        return _columns([], names), 0
+    with open_regular(file, limit=LARGEST_LOG) as opened:
+        if os.fstat(opened.fileno()).st_size <= LARGE:
+            whole, _, _ = opened.read().rpartition(b"\n")
+            rows, skipped = _decoded(whole, _decoder(names))
+            return _columns(rows, names), skipped
+        sampled = {name: _decoded(text, _decoder([name])) for name, text in _sampled(opened, names).items()}
+    return {name: _columns(rows, [name])[name] for name, (rows, _) in sampled.items()}, sum(
+        skipped for _, skipped in sampled.values()
+    )
 
 
 def _columns(rows: Sequence[Any], names: Sequence[str]) -> dict[str, Curve]:
@@ -72,10 +107,10 @@ def _columns(rows: Sequence[Any], names: Sequence[str]) -> dict[str, Curve]:
     return curves
 
 
-def read_many(files: Sequence[Path], names: Sequence[str], *, points: int = DRAWN) -> list[dict[str, Curve]]:
+def read_many(files: Sequence[Path], names: Sequence[str], *, points: int = DRAWN) -> list[Log]:
     """The thinned curves of several files; several processes read them where they are large."""
-    read = partial(_read_thinned, names=list(names), points=points)
-    total = sum(file.stat().st_size for file in files if file.exists())
+    read = partial(read_log, names=list(names), points=points)
+    total = sum(map(_size, files))
     processes = min(len(os.sched_getaffinity(0)), len(files))
     if total < WORTH_PROCESSES or processes < 2:
         return [read(file) for file in files]
@@ -87,9 +122,9 @@ def metric_names(file: Path) -> list[str]:
     """Metrics in the first and the last of the logged points, which is where nearly all of them show."""
     import msgspec
 
-    if not file.exists():
+    if not os.path.lexists(file):
         return []
-    with file.open("rb") as opened:
+    with open_regular(file, limit=LARGEST_LOG) as opened:
         head = opened.read(CHUNK)
         opened.seek(max(os.fstat(opened.fileno()).st_size - CHUNK, 0))
         tail = opened.read()
@@ -97,13 +132,18 @@ def metric_names(file: Path) -> list[str]:
     for line in [*head.split(b"\n"), *tail.split(b"\n")]:
         try:
             names |= dict.fromkeys(msgspec.json.decode(line, type=dict[str, Any]))
-        except msgspec.DecodeError:  # Cut in the middle.
+        except (msgspec.DecodeError, RecursionError):  # Cut in the middle, or damaged.
             continue
     return [name for name in names if "/" in name]
 
 
-def _read_thinned(file: Path, names: Sequence[str], points: int) -> dict[str, Curve]:
-    return {name: curve.thinned(points) for name, curve in read_curves(file, names).items()}
+def _size(file: Path) -> int:
+    """Bytes of a regular file; none where it is something else, which nobody reads."""
+    try:
+        status = os.lstat(file)
+    except OSError:
+        return 0
+    return status.st_size if stat.S_ISREG(status.st_mode) else 0
 
 
 def _decoder(names: Sequence[str]) -> Any:
@@ -112,41 +152,33 @@ def _decoder(names: Sequence[str]) -> Any:
 
     fields = [(f"metric_{number}", float | None, None) for number in range(len(names))]
     renames = {f"metric_{number}": name for number, name in enumerate(names)}
-    columns = [("agent_steps", float, 0.0), ("seconds", float, 0.0), *fields]
+    columns: list[Any] = [("agent_steps", float), ("seconds", float), *fields]
     return msgspec.json.Decoder(msgspec.defstruct("Row", columns, rename=renames, gc=False))
 
 
-def _all_rows(file: Path, names: Sequence[str]) -> list[Any]:
-    """Every whole line; one that is damaged is left out."""
-    if not file.exists():
-        return []
-    whole, _, _ = file.read_bytes().rpartition(b"\n")
-    return _decoded(whole, _decoder(names))
-
-
-def _sampled_rows(file: Path, names: Sequence[str]) -> dict[str, list[Any]]:
+def _sampled(opened: BinaryIO, names: Sequence[str]) -> dict[str, bytes]:
     """For each metric lines that name it: at most one in each of `SAMPLED` stretches of the file, and the last one."""
     quoted = {name: f'"{name}":'.encode() for name in names}
-    stride = file.stat().st_size // SAMPLED
+    stride = os.fstat(opened.fileno()).st_size // SAMPLED
     lines: dict[str, list[bytes]] = {name: [] for name in names}
     last = dict.fromkeys(names, b"")
     next_wanted = dict.fromkeys(names, 0)
     begin, rest = 0, b""
-    with file.open("rb") as opened:
-        while chunk := opened.read(CHUNK):
-            text, newline, rest = (rest + chunk).rpartition(b"\n")
-            for name, key in quoted.items():
-                place = text.find(key, max(next_wanted[name] - begin, 0))
-                while place >= 0:
-                    lines[name].append(_line_at(text, place))
-                    next_wanted[name] = begin + place + max(stride, len(lines[name][-1]))
-                    place = text.find(key, next_wanted[name] - begin)
-                if (final := text.rfind(key)) >= 0:
-                    last[name] = _line_at(text, final)
-            begin += len(text) + len(newline)
+    while chunk := opened.read(CHUNK):
+        text, newline, rest = (rest + chunk).rpartition(b"\n")
+        for name, key in quoted.items():
+            place = text.find(key, max(next_wanted[name] - begin, 0))
+            while place >= 0:
+                lines[name].append(_line_at(text, place))
+                next_wanted[name] = begin + place + max(stride, len(lines[name][-1]))
+                place = text.find(key, next_wanted[name] - begin)
+            if (final := text.rfind(key)) >= 0:
+                last[name] = _line_at(text, final)
+        begin += len(text) + len(newline)
+        if len(rest) > LONGEST_LINE:  # Whatever this is, it is no logged point.
+            begin, rest = begin + len(rest), b""
     return {
-        name: _decoded(b"\n".join(found if found[-1:] == [last[name]] else [*found, last[name]]), _decoder([name]))
-        for name, found in lines.items()
+        name: b"\n".join(found if found[-1:] == [last[name]] else [*found, last[name]]) for name, found in lines.items()
     }
 
 
@@ -155,16 +187,17 @@ def _line_at(text: bytes, place: int) -> bytes:
     return text[text.rfind(b"\n", 0, place) + 1 : end if end >= 0 else len(text)]
 
 
-def _decoded(text: bytes, decoder: Any) -> list[Any]:
+def _decoded(text: bytes, decoder: Any) -> tuple[list[Any], int]:
+    """The rows of the lines that can be read, and how many cannot."""
     import msgspec
 
     try:
-        return decoder.decode_lines(text)
-    except msgspec.DecodeError:
-        rows = []
+        return decoder.decode_lines(text), 0
+    except (msgspec.DecodeError, RecursionError):
+        rows, skipped = [], 0
         for line in text.split(b"\n"):
             try:
                 rows.append(decoder.decode(line))
-            except msgspec.DecodeError:
-                continue
-        return rows
+            except (msgspec.DecodeError, RecursionError):
+                skipped += 1
+        return rows, skipped

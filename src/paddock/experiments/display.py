@@ -9,13 +9,15 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from paddock.core.text import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
 
 PIPED_WIDTH = 140  # characters, where no terminal says how wide it is
 STYLES = {
     "running": "bold cyan", "paused": "yellow", "finished": "green", "stopped": "yellow", "failed": "bold red",
-    "crashed": "bold red", "pruned": "dim", "waiting": "dim",
+    "crashed": "bold red", "damaged": "bold red", "pruned": "dim", "waiting": "dim",
 }  # fmt: skip
 
 
@@ -23,7 +25,8 @@ def show_table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "", droppable: Sequence[str] = ()
 ) -> None:
     """Print rows of text. A first letter `>` in a column's name aligns it right; where the terminal is too narrow,
-    the `droppable` columns are left out, the first ones first."""
+    the `droppable` columns are left out, the first ones first. Nothing in a cell can act on the terminal."""
+    columns, rows = list(map(printable, columns)), [list(map(printable, row)) for row in rows]
     names = [column.removeprefix(">") for column in columns]
     if not sys.stdout.isatty():
         print("\t".join(names))
@@ -35,7 +38,19 @@ def show_table(
     console.print(make_table([columns[k] for k in kept], [[row[k] for k in kept] for row in rows], title=title))
     if len(kept) < len(names):
         left_out = ", ".join(name for number, name in enumerate(names) if number not in kept)
-        console.print(f"[dim]Left out for want of width: {left_out}.[/]")
+        console.print(f"[dim]Left out for want of width: {markup(left_out)}.[/]")
+
+
+def say(text: object = "") -> None:
+    """Print a line in which names from files cannot act on the terminal."""
+    print(printable(text))
+
+
+def markup(value: object) -> str:
+    """Text for a rich console: nothing in it is a tag or acts on the terminal."""
+    from rich.markup import escape
+
+    return escape(printable(value))
 
 
 def _fitting(names: Sequence[str], rows: Sequence[Sequence[str]], width: int, droppable: Sequence[str]) -> list[int]:
@@ -56,7 +71,7 @@ def make_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: 
     from rich.text import Text
 
     table = Table(
-        title=title or None,
+        title=Text(printable(title)) if title else None,
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         title_justify="left",
@@ -64,11 +79,10 @@ def make_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: 
         title_style="bold",
     )
     for column in columns:
-        table.add_column(
-            column.removeprefix(">"), justify="right" if column.startswith(">") else "left", overflow="fold"
-        )
+        heading = Text(printable(column.removeprefix(">")))
+        table.add_column(heading, justify="right" if column.startswith(">") else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))
+        table.add_row(*(Text(printable(cell), style=STYLES.get(cell, "")) for cell in row))
     return table
 
 

@@ -5,21 +5,26 @@ from __future__ import annotations
 import csv
 import io
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from paddock.core.errors import InputError, unknown_choice
 from paddock.core.lazy import require
-from paddock.experiments.compare import aggregates, compare
+from paddock.core.reading import DamagedError
+from paddock.experiments.compare import aggregates, compare, warnings
 from paddock.experiments.comparison_table import TITLES
 from paddock.experiments.display import number
-from paddock.experiments.records import read_record
+from paddock.experiments.records import as_of_now, read_record, readable_runs
 from paddock.experiments.run import RunFolder
+
+log = logging.getLogger(__name__)
 
 FORMATS = ("csv", "json", "latex", "markdown", "parquet")
 TABLES = ("groups", "points", "runs")
 LATEX = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"})
+FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")  # what a cell begins with that spreadsheets calculate
 Rows = list[dict[str, Any]]
 
 
@@ -32,9 +37,14 @@ def export_rows(
     if table == "groups":
         comparison = compare(runs_dir, given, metrics=metrics, group_by=group_by)
         found = aggregates(comparison)
+        for sentence in warnings(comparison):
+            log.warning("%s", sentence)
         return [{"group": one.label, "runs": len(one.members), **_flat(found[one.label])} for one in comparison.groups]
-    runs = {run.path: run for text in given for run in RunFolder.find_all(runs_dir, text)}
-    rows = [row for run in runs.values() for row in (_points(run) if table == "points" else [_run(run)])]
+    named = {run.path: run for text in given for run in RunFolder.find_all(runs_dir, text)}
+    runs, sentences = readable_runs(list(named.values()))
+    for sentence in sentences:
+        log.warning("%s", sentence)
+    rows = [row for run in runs for row in (_points(run) if table == "points" else [_run(run)])]
     if metrics:
         kept = [name for name in _columns(rows) if "/" not in name or name in metrics]
         if missing := [name for name in metrics if name not in kept]:
@@ -63,16 +73,25 @@ def write_rows(rows: Rows, format: str, file: Path | None) -> str | None:
 
 def _points(run: RunFolder) -> Rows:
     seed = run.read_manifest().get("seed")
-    return [{"run": run.name, "seed": seed, **row} for row in run.read_metrics()]
+    return [{"run": run.name, "seed": seed, **row} for row in _logged(run)]
 
 
 def _run(run: RunFolder) -> dict[str, Any]:
-    record = read_record(run)
+    record = as_of_now(read_record(run), run)
     latest: dict[str, Any] = {}
-    for row in run.read_metrics():
+    for row in _logged(run):
         latest |= {name: value for name, value in row.items() if "/" in name and value is not None}
     names = ("status", "algorithm", "environment", "seed", "agent_steps", "seconds", "git_commit")
     return {"run": run.name, **{name: getattr(record, name) for name in names}, **latest}
+
+
+def _logged(run: RunFolder) -> Rows:
+    """The logged points; none, and a warning, where their file cannot be read."""
+    try:
+        return run.read_metrics()
+    except DamagedError as error:
+        log.warning("%s", error)
+        return []
 
 
 def _flat(estimates: Mapping[str, Mapping[str, float | None] | None]) -> dict[str, float | None]:
@@ -89,10 +108,16 @@ def _columns(rows: Rows) -> list[str]:
 
 def _csv(rows: Rows) -> str:
     buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, _columns(rows), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    columns = _columns(rows)
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerows([_inert(name) for name in columns] for _ in range(1))
+    writer.writerows([_inert(row.get(name)) for name in columns] for row in rows)
     return buffer.getvalue()
+
+
+def _inert(value: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula: text that begins like one gets an apostrophe before it."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULAS) else value
 
 
 def _json(rows: Rows) -> str:

@@ -2,49 +2,95 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from typing import Any
+import math
+import os
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 
-from paddock.experiments.compare import Comparison, Group, rounded
+from paddock.core.reading import DamagedError, read_json
+from paddock.experiments.compare import Comparison, Member, rounded
+from paddock.experiments.documents import checked
 
+LARGEST_JUDGEMENT = 64 * 2**20  # bytes; laps and heat maps of many tracks
 PLACES = 200  # along a lap, at which times are compared
+SAMPLES = ("s", "time", "x", "y", "speed")
+Metres = Annotated[float, msgspec.Meta(gt=0, le=1e7)]
 
 
-def compared_laps(comparison: Comparison) -> list[dict[str, Any]]:
-    """For each track: the road, the reference lap, and of each group the best lap, its losses, and where cars were."""
+class _Lap(msgspec.Struct):
+    lap_time: float
+    sectors: list[float]
+    samples: dict[str, list[float]]
+
+    def __post_init__(self) -> None:
+        lengths = {len(self.samples.get(name, ())) for name in SAMPLES}
+        if len(lengths) > 1 or 0 in lengths:
+            raise ValueError(f"a lap needs equally many samples of {', '.join(SAMPLES)}")
+
+
+class _Heat(msgspec.Struct):
+    x: float
+    y: float
+    cell: Metres
+    cells: list[tuple[int, int, int, int]]
+
+
+class _Track(msgspec.Struct):
+    name: str
+    length: Metres
+    left: list[tuple[float, float]]
+    right: list[tuple[float, float]]
+    reference: _Lap
+    heat: _Heat
+    lap: _Lap | None
+
+
+class _Evidence(msgspec.Struct):
+    tracks: list[_Track] = msgspec.field(default_factory=list)
+
+
+class _Judgement(msgspec.Struct):
+    evidence: _Evidence | None = None
+
+
+def compared_laps(comparison: Comparison) -> tuple[list[dict[str, Any]], list[str]]:
+    """For each track: the road, the reference lap, and of each group the best lap, its losses, and where cars were.
+    Then sentences about what cannot be read."""
     found: dict[str, dict[str, Any]] = {}
+    damage: list[str] = []
     for group in comparison.groups:
-        for track in _tracks_of(group):
-            entry = found.setdefault(
-                track["name"],
-                {key: track[key] for key in ("name", "length", "left", "right", "reference")} | {"groups": []},
-            )
-            if all(one["label"] != group.label for one in entry["groups"]):
-                entry["groups"].append(_lap_of(group, track["name"], entry["reference"], track["length"]))
-    return list(found.values())
+        driven = [track for member in group.members for track in _tracks_of(member, damage)]
+        for name in dict.fromkeys(track["name"] for track in driven):
+            mine = [track for track in driven if track["name"] == name]
+            road = {key: mine[0][key] for key in ("name", "length", "left", "right", "reference")}
+            entry = found.setdefault(name, road | {"groups": []})
+            entry["groups"].append(_lap_of(group.label, mine, entry["reference"], entry["length"]))
+    return list(found.values()), damage
 
 
-def _tracks_of(group: Group) -> list[dict[str, Any]]:
-    return [track for evidence in map(_evidence, group.members) for track in evidence.get("tracks", [])]
-
-
-def _evidence(member: Any) -> Mapping[str, Any]:
+def _tracks_of(member: Member, damage: list[str]) -> list[dict[str, Any]]:
     """What the run's best evaluation saw; nothing where it was not a racing run."""
+    file = member.run.judgements / "best.json"
+    if not os.path.lexists(file):
+        return []
     try:
-        return json.loads((member.run.judgements / "best.json").read_bytes()).get("evidence") or {}
-    except (OSError, ValueError):
-        return {}
+        values = checked(file, read_json(file, limit=LARGEST_JUDGEMENT), _Judgement)
+    except DamagedError as error:
+        damage.append(str(error))
+        return []
+    return (values.get("evidence") or {}).get("tracks", [])
 
 
-def _lap_of(group: Group, name: str, reference: Mapping[str, Any], length: float) -> dict[str, Any]:
-    tracks = [track for track in _tracks_of(group) if track["name"] == name]
+def _lap_of(
+    label: str, tracks: Sequence[Mapping[str, Any]], reference: Mapping[str, Any], length: float
+) -> dict[str, Any]:
     laps = sorted((track["lap"] for track in tracks if track["lap"]), key=lambda lap: lap["lap_time"])
     best = laps[0] if laps else None
     return {
-        "label": group.label,
+        "label": label,
         "lap": best,
         "lap_times": [lap["lap_time"] for lap in laps],
         "runs": len(tracks),
@@ -58,7 +104,8 @@ def _sector_deltas(lap: Mapping[str, Any] | None, reference: Mapping[str, Any]) 
     """s lost to the reference in each sector."""
     if lap is None:
         return None
-    return [mine - theirs for mine, theirs in zip(lap["sectors"], reference["sectors"], strict=True)]
+    sectors = [*lap["sectors"], *[math.nan] * len(reference["sectors"])]  # Both have as many, unless versions differ.
+    return [mine - theirs for mine, theirs in zip(sectors, reference["sectors"], strict=False)]
 
 
 def _losses(lap: Mapping[str, Any] | None, reference: Mapping[str, Any], length: float) -> dict[str, Any] | None:
@@ -84,7 +131,7 @@ def _along(lap: Mapping[str, Any], places: np.ndarray, length: float) -> tuple[n
     return time, np.interp(places, s, samples["speed"][order], period=length)
 
 
-def _heat(maps: list[Mapping[str, Any]]) -> dict[str, Any] | None:
+def _heat(maps: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Visits of all of the group's cars together; the grid belongs to the track and is the same for all."""
     if not maps:
         return None

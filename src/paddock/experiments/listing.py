@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from paddock.experiments.display import age, duration, number, show_table
+from paddock.experiments.display import age, duration, number, say, show_table
 from paddock.experiments.filters import Key
 from paddock.experiments.records import RunRecord
 
@@ -26,6 +27,9 @@ def show_list(records: Sequence[RunRecord], keys: Sequence[Key]) -> None:
     others = [key.text for key in reversed(keys[1:])]
     droppable = ["age", "time", *highest, "algorithm", "seed", "tags", *others, "steps", "environment"]
     show_table(columns, rows, title=title, droppable=droppable)
+    damaged = [record for record in records if record.damage]
+    if damaged and sys.stdout.isatty():
+        say(f"{len(damaged)} damaged: `paddock show {damaged[0].folder}` says why.")
 
 
 def _row(record: RunRecord, keys: Sequence[Key]) -> list[str]:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from paddock.core.text import printable
 from paddock.experiments.display import make_console, make_table
 
 ROWS = 30  # that are drawn; those that are done make room first
@@ -42,7 +43,7 @@ class LiveTable:
             for number, row in enumerate(rows):
                 if self._told.get(number) != row[self._status] and row[self._status] != "waiting":
                     self._told[number] = row[self._status]
-                    print("  ".join(cell for cell in row if cell), flush=True)
+                    print("  ".join(printable(cell) for cell in row if cell), flush=True)
 
     def _chosen(self, rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
         """As many rows as fit: what runs, what failed, then the others, in their order."""

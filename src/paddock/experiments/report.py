@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,8 @@ from paddock.experiments.compare import (
 )
 from paddock.experiments.display import duration
 from paddock.experiments.lap_comparison import compared_laps
+
+log = logging.getLogger(__name__)
 
 ASSETS = Path(__file__).parent / "report_page"
 SEED_LINES = 40  # runs up to which each one's own curve is drawn
@@ -81,6 +84,9 @@ def _finite(value: Any) -> Any:
 def report_data(comparison: Comparison) -> dict[str, Any]:
     """Everything that the page shows, as plain values."""
     labels = [group.label for group in comparison.groups]
+    laps, damage = compared_laps(comparison)
+    for sentence in damage:
+        log.warning("%s", sentence)
     return {
         "title": " vs ".join(labels) if len(labels) <= 3 else f"{len(labels)} groups compared",
         "written": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
@@ -94,14 +100,14 @@ def report_data(comparison: Comparison) -> dict[str, Any]:
         "ranges": {
             task: list(ends) for task, ends in comparison.ranges.items() if task not in comparison.not_comparable
         },
-        "warnings": warnings(comparison),
+        "warnings": [*warnings(comparison), *damage],
         "groups": [_group(group, comparison) for group in comparison.groups],
         "aggregates": aggregates(comparison),
         "profiles": profiles(comparison),
         "improvements": improvements(comparison),
         "config": config_table(comparison),
         "protocol": _protocol(comparison.members),
-        "laps": compared_laps(comparison),
+        "laps": laps,
     }
 
 
@@ -134,7 +140,7 @@ def _run(member: Member) -> dict[str, Any]:
     final = {name: float(curve.value[-1]) for name, curve in member.curves.items() if not curve.is_empty}
     return {
         "run": record.folder,
-        "status": member.status,
+        "status": record.status,
         "task": record.environment,
         "seed": record.seed,
         "score": member.score,
@@ -165,7 +171,7 @@ def _facts(member: Member) -> dict[str, str]:
         "Deterministic actions": "yes" if config.get("evaluation.deterministic") else "no",
         "Judge": str(config.get("evaluation.judge._target_") or "whole episodes"),
         "Seed of training": str(member.record.seed),
-        "Commit": f"{git['commit'][:12]}{dirty}" if git else "not in a repository",
+        "Commit": f"{git['commit'][:12]}{dirty}" if git.get("commit") else "not in a repository",
         "Processor": f"{hardware.get('processor', '?')}, {hardware.get('cores', '?')} cores",
         "Device": str(config.get("device")),
         "Versions": ", ".join(f"{name} {version}" for name, version in versions.items()) or "unknown",

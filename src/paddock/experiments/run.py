@@ -6,6 +6,7 @@ import fcntl
 import fnmatch
 import hashlib
 import json
+import logging
 import os
 import platform
 import re
@@ -25,14 +26,18 @@ import yaml
 
 from paddock.core.errors import InputError, PaddockError, did_you_mean
 from paddock.core.files import append_line, files_like, make_run_folder, open_for_writing, replace_file
+from paddock.core.reading import DamagedError, open_regular
 from paddock.core.trust import FILE, PACKAGE, dangers, sign
 from paddock.core.user_code import copy_code, split_reference
+from paddock.experiments import documents
+
+log = logging.getLogger(__name__)
 
 STAMP = r"-\d{8}-\d{6}(-\d+)?"
 SEED = r"(-s\d+)?"  # between the name and the stamp of a training run
 VERSIONED = ("paddock", "torch", "numpy", "gymnasium", "numba")
 GLOB = re.compile(r"[*?\[]")
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one in C is ten times as fast
+Rows = list[dict[str, Any]]
 LOCK_PATIENCE = 0.5  # s; somebody who only looks whether a run is held has it for far less
 
 
@@ -93,10 +98,10 @@ class RunFolder:
     @classmethod
     def find_all(cls, runs_dir: Path, given: str) -> list[RunFolder]:
         """Every run, oldest first, at a path, with this folder, id or name, or else fitting a glob or a beginning."""
-        if (Path(given) / "config.yaml").is_file():
+        if _is_run(given):
             return [cls(Path(given))]
         names = run_names(runs_dir)
-        if GLOB.search(given):
+        if GLOB.search(given) and given not in names:
             matches = fnmatch.filter(names, given)
         else:
             matches = [name for name in names if name == given]
@@ -120,13 +125,8 @@ class RunFolder:
         replace_file(self.config_file, text.encode())
 
     def read_config(self) -> dict[str, Any]:
-        try:
-            values = yaml.load(self.config_file.read_bytes(), Loader=_LOADER)
-        except (OSError, yaml.YAMLError) as error:
-            raise InputError(f"'{self.config_file}' cannot be read: {error}") from error
-        if not isinstance(values, dict):
-            raise InputError(f"'{self.config_file}' is not a configuration.")
-        return values
+        """The configuration; a DamagedError with a sentence where it cannot be read, as in all readers here."""
+        return documents.read_config(self.config_file)
 
     def keep_code(self, config: Mapping[str, Any]) -> None:
         """Copy the files and packages of the user's own that the configuration names, and sign the run as theirs."""
@@ -142,7 +142,8 @@ class RunFolder:
         replace_file(self.manifest_file, json.dumps({**self.read_manifest(), **values}, indent=2).encode())
 
     def read_manifest(self) -> dict[str, Any]:
-        return json.loads(self.manifest_file.read_bytes()) if self.manifest_file.exists() else {}
+        """What the run said of itself; empty where it has said nothing yet."""
+        return documents.read_manifest(self.manifest_file)
 
     def write_labels(self, *, tags: Sequence[str], is_pinned: bool) -> None:
         """What a person says about the run; kept apart from the manifest, which the run itself writes."""
@@ -151,19 +152,33 @@ class RunFolder:
 
     def read_labels(self) -> dict[str, Any]:
         """`tags` and `pinned`; what is not labelled by hand has the tags of its configuration."""
-        if self.labels_file.exists():
-            return json.loads(self.labels_file.read_bytes())
+        if self.has_labels():
+            return documents.read_labels(self.labels_file)
         return {"tags": list(self.read_config().get("tags") or []), "pinned": False}
+
+    def has_labels(self) -> bool:
+        """Whether it was labelled by hand."""
+        return os.path.lexists(self.labels_file)
 
     def event(self, kind: str, **details: Any) -> None:
         """Append one line to the event log."""
         append_line(self.events_file, json.dumps({"time": now(), "event": kind, **details}).encode())
 
     def read_events(self) -> list[dict[str, Any]]:
-        return read_lines(self.events_file)
+        """Events; lines that cannot be read are left out with a warning."""
+        return _told(self.events_file, *self.event_lines())
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        return read_lines(self.metrics_file)
+        """Logged points; lines that cannot be read are left out with a warning."""
+        return _told(self.metrics_file, *self.metric_lines())
+
+    def event_lines(self) -> tuple[Rows, documents.LogState]:
+        """Events, and how whole their file is."""
+        return documents.read_lines(self.events_file, documents.parse_event)
+
+    def metric_lines(self) -> tuple[Rows, documents.LogState]:
+        """Logged points, and how whole their file is."""
+        return documents.read_lines(self.metrics_file, documents.parse_point)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -183,13 +198,11 @@ class RunFolder:
     def is_held(self) -> bool:
         """Whether a living process holds the run; the system lets go of it when that process ends, however it ends."""
         try:
-            descriptor = os.open(self.path / "lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except PermissionError:
-            return self._is_told_to_be_held()
-        except OSError:
-            return False
-        with os.fdopen(descriptor):
-            return not _flock(descriptor, fcntl.LOCK_SH)
+            opened = open_regular(self.path / "lock")
+        except DamagedError as error:
+            return isinstance(error.__cause__, PermissionError) and self._is_told_to_be_held()
+        with opened:
+            return not _flock(opened.fileno(), fcntl.LOCK_SH)
 
     def _is_told_to_be_held(self) -> bool:
         """As the manifest of somebody else's run tells it: only its owner can try the lock."""
@@ -206,7 +219,7 @@ def run_names(runs_dir: Path) -> list[str]:
     if not runs_dir.is_dir():
         return []
     with os.scandir(runs_dir) as entries:
-        return sorted(entry.name for entry in entries if os.path.exists(f"{entry.path}/config.yaml"))
+        return sorted(entry.name for entry in entries if documents.is_text(entry.name) and _is_run(entry.path))
 
 
 def base_name(folder: str) -> str:
@@ -258,18 +271,15 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def read_lines(file: Path) -> list[dict[str, Any]]:
-    """JSON lines of a file; one that a kill cut short is left out."""
-    lines = file.read_bytes().split(b"\n") if file.exists() else []
-    return [values for line in lines[:-1] if (values := _parsed(line)) is not None]
+def _is_run(folder: str) -> bool:
+    """Whether a folder is a run's, be it damaged: one of the files that every run has is there in some form."""
+    return any(os.path.lexists(os.path.join(folder, name)) for name in ("config.yaml", "manifest.json"))
 
 
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    try:
-        values = json.loads(line)
-    except ValueError:
-        return None
-    return values if isinstance(values, dict) else None
+def _told(file: Path, rows: Rows, state: documents.LogState) -> Rows:
+    for sentence in state.damage(file):
+        log.warning("%s", sentence)
+    return rows
 
 
 def _flock(descriptor: int, kind: int) -> bool:
@@ -283,7 +293,7 @@ def _flock(descriptor: int, kind: int) -> bool:
 def _has_id(run: RunFolder, given: str) -> bool:
     try:
         return run.read_manifest().get("id") == given
-    except ValueError:
+    except DamagedError:
         return False
 
 

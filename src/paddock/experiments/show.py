@@ -3,32 +3,51 @@
 from __future__ import annotations
 
 import math
+import os
+import stat
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from paddock.core.errors import InputError
 from paddock.core.mappings import flatten
-from paddock.experiments.display import STYLES, age, duration, make_console, make_table, number, size
-from paddock.experiments.records import ALIVE, CRASHED, NOT_THE_RECIPE, RunRecord, read_record
+from paddock.core.reading import read_json
+from paddock.experiments.display import STYLES, age, duration, make_console, make_table, markup, number, size
+from paddock.experiments.records import (
+    NOT_THE_RECIPE,
+    RunRecord,
+    as_of_now,
+    log_damage,
+    read_record,
+    readable,
+    with_damage,
+)
 from paddock.experiments.run import RunFolder
 from paddock.experiments.store import UNCOUNTED
 from paddock.experiments.terminal_plot import plot, sparkline
 
 PERSONAL = ("name", "runs_dir", "tags", "schema_version")
 SHOWN_EVENTS = 12
+MOST_PARTS = 200  # files beside the records that are looked at
+LARGEST = 64 * 2**20  # bytes of one of them
 
 
 def describe_run(run: RunFolder) -> dict[str, Any]:
-    """A run as plain values."""
-    record, manifest = read_record(run), run.read_manifest()
-    status = CRASHED if record.status in ALIVE and not run.is_held() else record.status
-    rows = run.read_metrics()
+    """A run as plain values. What cannot be read is left out, and a sentence of `damage` says so."""
+    record, damage = read_record(run), part_damage(run)
+    manifest = readable(run.read_manifest, []) or {}
+    logged, noted = readable(run.metric_lines, damage), readable(run.event_lines, damage)
+    rows = logged[0] if logged else []
+    damage += log_damage(record, run.metrics_file, logged[1]) if logged else []
+    damage += log_damage(record, run.events_file, noted[1]) if noted else []
+    record = as_of_now(with_damage(record, damage), run)
     curves = _curves(rows)
     return {
         "run": run.name,
         "path": str(run.path),
-        "status": status,
+        "status": record.status,
+        "damage": list(record.damage),
         "name": record.name,
         "id": record.id,
         "algorithm": record.algorithm,
@@ -46,7 +65,7 @@ def describe_run(run: RunFolder) -> dict[str, Any]:
             name: {"last": y[-1], "low": min(y), "high": max(y), "points": len(y)} for name, (_, y) in curves.items()
         },
         "curves": {name: {"agent_steps": x, "value": y} for name, (x, y) in curves.items()},
-        "events": run.read_events(),
+        "events": noted[0] if noted else [],
     }
 
 
@@ -59,7 +78,7 @@ def config_differences(origin: Mapping[str, Any] | None, record: RunRecord) -> d
     user = Path(origin["user"]) if origin.get("user") else None
     try:
         written = dict(flatten(compose(origin.get("experiment"), user=user).values))
-    except InputError:
+    except (InputError, OSError):
         return None
     changed = [text.partition("=")[0].lstrip("+~") for text in origin.get("overrides", [])]
     differences = {}
@@ -79,12 +98,13 @@ def show_run(values: Mapping[str, Any], *, width: int | None = None) -> None:
     console = make_console()
     wide = min(width or console.width, 100)
     manifest = values["manifest"]
+    style = STYLES.get(values["status"], "default")
     pinned = "  [yellow]◆ pinned[/]" if values["pinned"] else ""
-    console.print(f"[bold]{values['run']}[/]  [{STYLES.get(values['status'], '')}]{values['status']}[/]{pinned}")
-    if manifest.get("error"):
-        console.print(f"  [red]{_safe(manifest['error'])}[/]")
+    console.print(f"[bold]{markup(values['run'])}[/]  [{style}]{markup(values['status'])}[/]{pinned}")
+    for sentence in [*values["damage"], *([manifest["error"]] if manifest.get("error") else [])]:
+        console.print(f"  [red]{markup(sentence)}[/]", soft_wrap=True)
     for label, text in _facts(values):
-        console.print(f"  [dim]{label:<12}[/]{_safe(text)}", soft_wrap=True)
+        console.print(f"  [dim]{label:<12}[/]{markup(text)}", soft_wrap=True)
     _show_differences(console, values)
     _show_phases(console, values["events"])
     _show_curves(console, values, wide)
@@ -93,16 +113,30 @@ def show_run(values: Mapping[str, Any], *, width: int | None = None) -> None:
 
 
 def folder_size(path: Path) -> int:
-    """Bytes on disk; what is linked twice is counted once."""
+    """Bytes on disk; what is linked twice is counted once, what is gone or forbidden not at all."""
     seen, total = set(), 0
-    for file in path.rglob("*"):
-        if file.is_symlink() or not file.is_file():
-            continue
-        status = file.stat()
-        if (status.st_dev, status.st_ino) not in seen:
-            seen.add((status.st_dev, status.st_ino))
-            total += status.st_size
+    for folder, _, names in os.walk(path):
+        for name in names:
+            try:
+                status = os.lstat(os.path.join(folder, name))
+            except OSError:  # A living run thins out its checkpoints.
+                continue
+            if stat.S_ISREG(status.st_mode) and (status.st_dev, status.st_ino) not in seen:
+                seen.add((status.st_dev, status.st_ino))
+                total += status.st_size
     return total
+
+
+def part_damage(run: RunFolder) -> list[str]:
+    """Sentences about files beside the run's own records that cannot be read: judgements, policies, checkpoints."""
+    folders = [(folder, "checkpoint.json") for folder in sorted(run.checkpoints.glob("step-*"))]
+    files = [folder / name for folder, name in [*folders, (run.path, "channel.json")]]
+    files += sorted(run.judgements.glob("*.json")) + sorted(run.policy.glob("*/*.json"))
+    files = [file for file in files if os.path.lexists(file)]
+    damage: list[str] = []
+    for file in files[:MOST_PARTS]:
+        readable(partial(read_json, file, limit=LARGEST), damage)
+    return damage
 
 
 def _curves(rows: list[dict[str, Any]]) -> dict[str, tuple[list[int], list[float]]]:
@@ -120,7 +154,8 @@ def _curves(rows: list[dict[str, Any]]) -> dict[str, tuple[list[int], list[float
 def _facts(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     manifest = values["manifest"]
     git, hardware = manifest.get("git") or {}, manifest.get("hardware") or {}
-    commit = f"{git['commit'][:10]}{' (with uncommitted changes)' if git.get('dirty') else ''}" if git else "unknown"
+    dirty = " (with uncommitted changes)" if git.get("dirty") else ""
+    commit = f"{git['commit'][:10]}{dirty}" if git.get("commit") else "unknown"
     versions = ", ".join(f"{name} {version}" for name, version in (manifest.get("versions") or {}).items())
     work = f"{number(values['agent_steps'])} steps in {duration(values['seconds'])}"
     return [
@@ -141,7 +176,7 @@ def _show_differences(console: Any, values: Mapping[str, Any]) -> None:
     if differences is None:
         console.print("\n[bold]Configuration[/]: what experiment it comes from is not known.")
         return
-    name = origin or "its file"
+    name = markup(origin or "its file")
     if not differences:
         console.print(f"\n[bold]Configuration[/]: as in {name}.")
         return
@@ -149,21 +184,26 @@ def _show_differences(console: Any, values: Mapping[str, Any]) -> None:
     for key, (before, after) in differences.items():
         is_plain = key.split(".")[0] in NOT_THE_RECIPE
         style = "dim" if is_plain else "cyan"
-        console.print(f"  [{style}]{key}[/]  {_safe(before)} → {_safe(after)}", soft_wrap=True)
+        console.print(f"  [{style}]{markup(key)}[/]  {markup(before)} → {markup(after)}", soft_wrap=True)
 
 
 def _show_phases(console: Any, events: list[dict[str, Any]]) -> None:
     phases = [event for event in events if event["event"] == "phase"]
     if phases:
-        parts = [f"{event['phase']} from step {number(event['agent_steps'])}" for event in phases]
-        console.print(f"\n[bold]Phases[/]  {' → '.join(parts)}")
+        parts = [f"{event.get('phase')} from step {number(event.get('agent_steps'))}" for event in phases]
+        console.print(f"\n[bold]Phases[/]  {markup(' → '.join(parts))}")
 
 
 def _show_curves(console: Any, values: Mapping[str, Any], width: int) -> None:
     for name in dict.fromkeys((values["metric"], "collect/return")):
         curve = values["curves"].get(name)
-        if curve and len(curve["value"]) > 1:
-            console.print(f"\n[bold]{name}[/] over agent steps")
+        if not curve or len(curve["value"]) < 2:
+            continue
+        if min(curve["value"]) == max(curve["value"]):
+            points = f"{number(curve['value'][0])} at all {len(curve['value'])} points"
+            console.print(f"\n[bold]{markup(name)}[/]  {points}")
+        else:
+            console.print(f"\n[bold]{markup(name)}[/] over agent steps")
             for line in plot(curve["agent_steps"], curve["value"], width=width - 16):
                 console.print(f"  {line}", soft_wrap=True)
 
@@ -191,13 +231,6 @@ def _show_events(console: Any, events: list[dict[str, Any]]) -> None:
         text = "  ".join(
             f"{key} {number(value) if isinstance(value, float) else value}" for key, value in details.items()
         )
-        console.print(
-            f"  [dim]{event['time'][:19].replace('T', ' ')}[/] [bold]{event['event']}[/]  {_safe(text)}",
-            no_wrap=True,
-            overflow="ellipsis",
-        )
-
-
-def _safe(value: Any) -> str:
-    """Text in which rich finds no markup."""
-    return str(value).replace("[", "\\[")
+        when = markup(event["time"][:19].replace("T", " "))
+        line = f"  [dim]{when}[/] [bold]{markup(event['event'])}[/]  {markup(text)}"
+        console.print(line, no_wrap=True, overflow="ellipsis")

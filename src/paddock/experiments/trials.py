@@ -148,7 +148,8 @@ class Campaign:
         run = RunFolder(self.runs_dir / record.folder)
         if record.status in ALIVE and run.is_held():
             with suppress(ProcessLookupError):
-                os.kill(int(run.read_manifest()["pid"]), signal.SIGTERM)
+                if (pid := run.read_manifest().get("pid")) is not None:
+                    os.kill(pid, signal.SIGTERM)
 
     def label(self, record: RunRecord, word: str) -> None:
         """Tag a run of the campaign."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
-import json
 import subprocess
 import sys
 import tempfile
@@ -14,15 +13,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from paddock.config.migrate import migrate
 from paddock.core.errors import InputError, PaddockError, did_you_mean
+from paddock.core.reading import read_json
 from paddock.core.trust import FILE, PACKAGE, check, dangers
 from paddock.core.user_code import KeptCode, split_reference
+from paddock.experiments.documents import Count, checked
 from paddock.experiments.run import RunFolder, surroundings
 
 CLOCKS = ("seconds", "*per_second", "*_seconds", "system/*")
 """Quantities that measure time or the machine: nobody expects them again."""
 LOOK_EVERY = 0.5  # s between two looks at a replay under way
+
+
+class _Seal(msgspec.Struct):
+    agent_steps: Count
 
 
 @dataclass(frozen=True)
@@ -182,7 +189,8 @@ def _checkpoint(run: RunFolder, given: str) -> Path:
 
 
 def _steps_of(checkpoint: Path) -> int:
-    return int(json.loads((checkpoint / "checkpoint.json").read_bytes())["agent_steps"])
+    file = checkpoint / "checkpoint.json"
+    return checked(file, read_json(file), _Seal)["agent_steps"]
 
 
 def _is_clock(name: str) -> bool:

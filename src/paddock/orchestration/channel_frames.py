@@ -3,16 +3,18 @@ channel is. Both ends use this; nothing of learning is in here."""
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from paddock.core.reading import read_json
+
 FILE = "channel.json"
 LENGTH = 4  # bytes, big endian, before each frame
 LARGEST_REQUEST = 64 * 1024  # bytes of a frame that a run takes
+LARGEST_ADDRESS = 4096  # bytes of the file
 LARGEST_FRAME = 8 * 1024 * 1024  # bytes of a frame that a run sends: a scene, a picture
 encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(dict[str, Any]).decode
@@ -77,6 +79,6 @@ def write_address(folder: Path, address: Address) -> None:
 def read_address(folder: Path) -> Address | None:
     """Where the run in `folder` listens; None when it does not, or the file makes no sense."""
     try:
-        return msgspec.convert(json.loads((folder / FILE).read_bytes()), Address)
-    except (OSError, ValueError, msgspec.ValidationError):
+        return msgspec.convert(read_json(folder / FILE, limit=LARGEST_ADDRESS), Address)
+    except ValueError:  # Damaged files and values of other types alike.
         return None

@@ -20,6 +20,7 @@ from paddock.config.overriding import with_overrides
 from paddock.config.validate import validate
 from paddock.core.errors import InputError
 from paddock.core.files import files_like
+from paddock.core.reading import DamagedError, require_regular
 from paddock.core.trust import checked, sign
 from paddock.core.user_code import KeptCode
 from paddock.experiments.run import RunFolder, manifest
@@ -102,6 +103,7 @@ def resumed_run(
     """
     saved = migrate(run.read_config())
     values = _changed(saved, overrides)
+    _check_files(run)
     permitted = checked(run.path, saved, used=values, trusts=trusts, with_links=True)
     with permitted as code, files_like(run.path), run.lock():
         _tell_changes(run, code)
@@ -125,6 +127,15 @@ def resumed_run(
                 "seeds: sound, but not bit-identical to an uninterrupted run."
             )
         yield orchestrator
+
+
+def _check_files(run: RunFolder) -> None:
+    """Refuse a run whose manifest is damaged, or that has something else in the place of a file that it writes."""
+    try:
+        run.read_manifest()
+    except DamagedError as error:
+        raise InputError(f"{error} Put back a copy of it, or remove it: a resumed run begins another one.") from error
+    require_regular(run.path / "lock", run.metrics_file, run.events_file, run.config_file)
 
 
 def _changed(saved: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:

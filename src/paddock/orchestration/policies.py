@@ -10,16 +10,26 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+import msgspec
+
 from paddock.core.errors import InputError, did_you_mean
 from paddock.core.files import make_folder, replace_file
-from paddock.core.reading import read_json
+from paddock.core.reading import DamagedError, read_json
 from paddock.core.trust import sign
+from paddock.experiments.documents import Count, checked
 from paddock.experiments.run import RunFolder, now
 
 RECORD = "record.json"
 BEST, LATEST = "best", "latest"
 MOST_BY_HAND = 100
 Better = Literal["high", "low"]
+
+
+class _Record(msgspec.Struct):
+    agent_steps: Count = 0
+    saved: str | None = None
+    metrics: dict[str, float | None] = msgspec.field(default_factory=dict)
+    improved: list[str] = msgspec.field(default_factory=list)
 
 
 class Savable(Protocol):
@@ -94,14 +104,12 @@ class PolicyShelf:
 
 
 def list_policies(folder: Path) -> list[dict[str, Any]]:
-    """The records of a run's policies, oldest first: `name`, `agent_steps`, `saved`, `metrics`; damaged ones are left
-    out."""
+    """The records of a run's policies, oldest first: `name`, `agent_steps`, `saved`, `metrics`; of a damaged one only
+    the name is known."""
     found = []
     for file in folder.glob("*/policy.json"):
         record = _read_record(file.parent / RECORD)
-        if not isinstance(record.get("metrics"), dict):
-            record["metrics"] = {}
-        found.append({"agent_steps": 0, "saved": None, **record, "name": file.parent.name})
+        found.append({"agent_steps": 0, "saved": None, "metrics": {}, **record, "name": file.parent.name})
     return sorted(found, key=lambda record: (record["agent_steps"], record["name"]))
 
 
@@ -116,7 +124,6 @@ def policy_folder(run: RunFolder, name: str) -> Path:
 
 def _read_record(file: Path) -> dict[str, Any]:
     try:
-        values = json.loads(file.read_bytes())
-    except (OSError, ValueError):
+        return checked(file, read_json(file), _Record)
+    except DamagedError:
         return {}
-    return values if isinstance(values, dict) else {}

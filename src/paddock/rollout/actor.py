@@ -18,6 +18,7 @@ from paddock.config.schema import TargetSchema, instantiate, validate_target
 from paddock.core.errors import InputError, unknown_choice
 from paddock.core.files import write_synced
 from paddock.core.permission import UntrustedError
+from paddock.core.reading import DamagedError, read_json
 from paddock.core.specs import Spec
 from paddock.core.trust import checked
 
@@ -90,11 +91,9 @@ class ActorModule(nn.Module):
 def read_description(folder: Path) -> dict[str, Any]:
     """What `policy.json` says."""
     try:
-        description = json.loads((folder / "policy.json").read_bytes())
-    except OSError as error:
-        raise InputError(f"'{folder}' is not a saved policy: policy.json cannot be read.") from error
-    except ValueError as error:
-        raise InputError(f"the policy in '{folder}' cannot be read: {error}") from error
+        description = read_json(folder / "policy.json")
+    except DamagedError as error:
+        raise InputError(f"'{folder}' is not a saved policy: policy.json cannot be read: {error.reason}.") from error
     if not isinstance(description, dict) or description.get("format") != POLICY_FORMAT:
         raise InputError(f"the policy in '{folder}' is not of format {POLICY_FORMAT}, which this Paddock reads.")
     return description

@@ -1,0 +1,231 @@
+"""Damaged files of runs: whatever stands in the place of one, it is a sentence about that run, and about no other one.
+
+Eleven files, each damaged in every way that fits, go through `list`, `show`, `compare`, `export`, `tag`, `cleanup`,
+`train --resume` and the page's book of runs. A traceback fails the test by itself, a hang ends at a time limit.
+"""
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+
+import pytest
+from rich.console import Console
+
+from paddock.cli.main import main
+from paddock.core.errors import InputError
+from paddock.dashboard.book import RunBook
+from paddock.dashboard.errors import Refused
+from paddock.experiments.run import RunFolder
+from paddock.experiments.store import FILE
+from paddock.orchestration.launch import resumed_run
+
+LIMIT = 60  # s for all commands on one damage; they take less than one on an idle machine
+SEAL = "checkpoints/latest/checkpoint.json"
+FILES = [
+    "config.yaml", "manifest.json", "labels.json", "metrics.jsonl", "events.jsonl", "lock", "judgements/best.json",
+    "policy/best/policy.json", SEAL, "channel.json", FILE,
+]  # fmt: skip
+RECORDS = FILES[:5]  # files that every list of runs is made from
+MANDATORY = [file for file in RECORDS if file != "labels.json"]
+PARTS = ["judgements/best.json", "policy/best/policy.json", SEAL, "channel.json"]  # that `show` looks at
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+INNER = {  # the right keys with values of wrong types
+    "config.yaml": "schema_version: 3\nevaluation: text\nenvironment: [1, 2]\n",
+    "manifest.json": '{"status": 3, "created": [], "seed": "x", "git": "y", "agent_steps": {}, "seconds": "long"}',
+    "labels.json": '{"tags": 5, "pinned": "perhaps"}',
+    "metrics.jsonl": '{"agent_steps": "many", "seconds": [], "eval/return": {}}\n' * 3,
+    "events.jsonl": '{"time": 3, "event": ["phase"]}\n' * 3,
+    "judgements/best.json": '{"evidence": {"tracks": [{"name": 1}]}}',
+    "policy/best/policy.json": '{"format": [], "environment": 5}',
+    SEAL: '{"format": 1, "agent_steps": "x", "score": [], "files": {"../../../../etc/passwd": 1}}',
+    "channel.json": '{"port": "x", "token": 1, "pid": -1}',
+}
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+def half(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def flipped(path):
+    content = bytearray(path.read_bytes() or b"x")
+    content[len(content) // 2] ^= 0x80
+    path.write_bytes(content)
+
+
+def noise(path):
+    path.write_bytes(random.Random(0).randbytes(5_000))
+
+
+def nuls(path):
+    path.write_bytes(bytes(5_000))
+
+
+def not_utf8(path):
+    path.write_bytes(path.read_bytes()[:-2] + b"\xff\xfe\n")
+
+
+def deep(path):
+    path.write_bytes(b"[" * 200_000 + b"\n")
+
+
+def other_type(path):
+    path.write_text("[1, 2]\n")
+
+
+def bomb(path):
+    path.write_text(BOMB)
+
+
+def pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+def directory(path):
+    path.unlink()
+    path.mkdir()
+
+
+def loop(path):
+    path.unlink()
+    path.symlink_to(path)
+
+
+def endless(path):
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+def removed(path):
+    path.unlink()
+
+
+ANY = [empty, half, flipped, noise, nuls, not_utf8, deep, other_type, bomb, pipe, directory, loop, endless, removed]
+
+CASES = [(file, damage) for file in FILES for damage in ANY] + [(file, "inner types") for file in INNER]
+assert len(CASES) >= 150
+
+
+@pytest.fixture(scope="module")
+def template(real_runs, tmp_path_factory):
+    """Two real runs, `fast`, which will be damaged, and `slow`, which must not notice; every file is there."""
+    folder = tmp_path_factory.mktemp("template") / "runs"
+    folder.mkdir()
+    for name in ("fast", "slow"):
+        shutil.copytree(sorted(real_runs.glob(f"{name}-*"))[0], folder / name, symlinks=True)
+        run = RunFolder(folder / name)
+        run.write_labels(tags=["kept"], is_pinned=False)
+        (run.path / "channel.json").write_text('{"port": 1, "token": "x", "pid": 1}')
+    command("list", "--json", "--runs-dir", str(folder))
+    return folder
+
+
+@pytest.fixture
+def runs(template, tmp_path):
+    shutil.copytree(template, tmp_path / "runs", symlinks=True)
+    return tmp_path / "runs"
+
+
+@pytest.fixture(autouse=True)
+def time_limit():
+    def give_up(*_):
+        raise TimeoutError(f"a command took more than {LIMIT} s")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(LIMIT)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def command(*arguments):
+    """Exit code and output of `paddock ARGUMENTS`, run in this process: an error without a sentence gets out."""
+    output, errors, before = io.StringIO(), io.StringIO(), sys.argv
+    sys.argv = ["paddock", *arguments]
+    try:
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+            main()
+    except SystemExit as end:
+        return end.code or 0, output.getvalue(), errors.getvalue()
+    finally:
+        sys.argv = before
+    raise AssertionError("the command does not end")
+
+
+def fingerprint(folder):
+    return {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.rglob("*") if file.is_file()}
+
+
+def damage_file(runs, file, damage):
+    path = runs / file if file == FILE else (runs / "fast" / file).resolve()
+    if damage == "inner types":
+        path.write_text(INNER[file])
+    else:
+        damage(path)
+    return path
+
+
+@pytest.mark.parametrize(("file", "damage"), CASES, ids=lambda one: getattr(one, "__name__", str(one)))
+def test_a_damaged_file_is_a_sentence_about_one_run(runs, file, damage, tmp_path):
+    where, sound = ("--runs-dir", str(runs)), fingerprint(runs / "slow")
+    path = damage_file(runs, file, damage)
+
+    code, listed, _ = command("list", "--json", *where)
+    records = {record["folder"]: record for record in json.loads(listed)}
+    assert (code, sorted(records)) == (0, ["fast", "slow"])
+    assert (records["slow"]["status"], records["slow"]["damage"]) == ("finished", [])
+    if file in RECORDS and not (file not in MANDATORY and damage is removed):
+        assert records["fast"]["status"] == "damaged"
+        assert path.name in " ".join(records["fast"]["damage"])
+    elif file == FILE:
+        assert records["fast"]["status"] == "finished"
+
+    code, shown, _ = command("show", "fast", *where)
+    assert code == 0
+    is_seen = file in RECORDS or (file in PARTS and damage not in (other_type, "inner types"))
+    if is_seen and not (file not in MANDATORY and damage is removed):
+        assert f"{path.name}'" in shown.replace("\n", "")
+
+    report = tmp_path / "report.html"
+    code, compared, errors = command("compare", "fast", "slow", "--json", *where, "--html", str(report))
+    assert code == 0, errors
+    assert "slow" in [group["group"] for group in json.loads(compared)["groups"]]
+    assert report.stat().st_size > 10_000
+
+    code, exported, _ = command("export", "*", "--table", "runs", "--format", "json", *where)
+    assert code == 0
+    assert "slow" in [row["run"] for row in json.loads(exported)]
+
+    code, _, _ = command("cleanup", "--keep-recent", "0", "--dry-run", *where)
+    assert code == 0
+    code, _, errors = command("tag", "fast", "--add", "odd", *where)
+    assert code == 0 or "error:" in errors
+
+    book = RunBook(runs)
+    rows = {row["id"]: row for row in book.rows()}
+    assert (rows["slow"]["status"], rows["fast"]["status"]) == ("finished", records["fast"]["status"])
+    assert book.details(RunFolder(runs / "slow"))["config"]["name"] == "slow"
+    book.policies(RunFolder(runs / "fast"))
+    if file in ("config.yaml", "manifest.json") and damage is not removed:
+        with pytest.raises(Refused, match=path.name) as refusal:
+            book.details(RunFolder(runs / "fast"))
+        assert refusal.value.status == 409
+
+    if file != SEAL:
+        with contextlib.suppress(InputError), resumed_run(RunFolder(runs / "fast"), [], Console(quiet=True)):
+            pass
+    assert fingerprint(runs / "slow") == sound
+    if path.is_dir():
+        path.rmdir()  # Lest the clean-up of temporary folders stumbles over it.
