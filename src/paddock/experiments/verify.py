@@ -155,21 +155,21 @@ def _replay(
     command += ["--trust"] if trusts else []
     with (folder / "output.txt").open("w+") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+        has_diverged = False
         try:
-            while process.poll() is None:
+            while process.poll() is None and not has_diverged:
                 time.sleep(LOOK_EVERY)
                 for again in folder.glob("replay-*/metrics.jsonl"):
                     rows = RunFolder(again.parent).read_metrics()
                     progress(rows[-1]["agent_steps"] if rows else 0)
                     begin = _steps_of(checkpoint) if checkpoint else 0
-                    if first_divergence(original, rows, after=begin, until=end)[0] is not None:
-                        process.terminate()
+                    has_diverged = first_divergence(original, rows, after=begin, until=end)[0] is not None
         finally:
             if process.poll() is None:
                 process.terminate()
             process.wait()
         found = list(folder.glob("replay-*"))
-        if process.returncode not in (0, -15) or not found:
+        if (process.returncode != 0 and not has_diverged) or not found:
             output.seek(0)
             tail = output.read().strip().splitlines()[-3:]
             raise PaddockError(f"'{run.name}' could not be run again: {' '.join(tail)}")
