@@ -28,8 +28,10 @@ def open_for_writing(path: Path, flags: int, mode: int = 0o666) -> int:
     try:
         descriptor = os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
     except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENXIO):
-            raise InputError(f"'{path}' is a link or a pipe, not a file; nothing is written there.") from error
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
+            raise InputError(
+                f"'{path}' is a link or a pipe or a folder, not a file; nothing is written there."
+            ) from error
         raise
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)

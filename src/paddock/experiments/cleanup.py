@@ -75,7 +75,7 @@ def carry_out(store: Store, plan: Plan) -> None:
 
 
 def _thin(run: RunFolder, freed: int) -> None:
-    require_regular(run.path / "lock", run.events_file)
+    require_regular(run.events_file)
     with run.lock():
         for name in HEAVY:
             shutil.rmtree(run.path / name, ignore_errors=True)

@@ -103,9 +103,8 @@ def resumed_run(
     """
     saved = migrate(run.read_config())
     values = _changed(saved, overrides)
-    _check_files(run)
     permitted = checked(run.path, saved, used=values, trusts=trusts, with_links=True)
-    with permitted as code, files_like(run.path), run.lock():
+    with permitted as code, files_like(run.path), _held(run):
         _tell_changes(run, code)
         config = validate(values, ExperimentConfig)
         orchestrator = build(config, run, console)
@@ -129,13 +128,16 @@ def resumed_run(
         yield orchestrator
 
 
-def _check_files(run: RunFolder) -> None:
-    """Refuse a run whose manifest is damaged, or that has something else in the place of a file that it writes."""
+@contextmanager
+def _held(run: RunFolder) -> Iterator[None]:
+    """Hold a run, unless its manifest is damaged or something else is in the place of a file that it writes."""
     try:
         run.read_manifest()
     except DamagedError as error:
         raise InputError(f"{error} Put back a copy of it, or remove it: a resumed run begins another one.") from error
-    require_regular(run.path / "lock", run.metrics_file, run.events_file, run.config_file)
+    require_regular(run.metrics_file, run.events_file, run.config_file)
+    with run.lock():
+        yield
 
 
 def _changed(saved: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
