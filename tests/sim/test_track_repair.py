@@ -158,6 +158,21 @@ def test_a_kink_that_no_width_can_mend_is_refused_with_its_line(tmp_path: Path) 
         keep_track(write(tmp_path / "kink.csv", points, 6.0, 6.0))
 
 
+def test_a_road_that_folds_nearly_everywhere_is_refused_in_time_and_memory(tmp_path: Path) -> None:
+    angle = 2.0 * np.pi * np.arange(20_000) / 20_000
+    ring = 199.0 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    with pytest.raises(InputError, match="folds over itself"):
+        keep_track(write(tmp_path / "folded.csv", ring, 5.0, 200.0))
+
+
+@pytest.mark.parametrize("radius", [1e6, 1e300])
+def test_a_road_at_the_end_of_the_world_is_refused_in_one_sentence(tmp_path: Path, radius: float) -> None:
+    angle = 2.0 * np.pi * np.arange(100) / 100
+    ring = radius * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    with pytest.raises(InputError, match="more than 100 km from the origin"):
+        keep_track(write(tmp_path / "far.csv", ring, 5.0, 5.0))
+
+
 @pytest.mark.parametrize("degrees", [35.0, 50.0, 70.0, 90.0])
 @pytest.mark.parametrize("backwards", [False, True])
 def test_a_crossing_is_taken_for_a_bridge(tmp_path: Path, degrees: float, backwards: bool) -> None:

@@ -13,12 +13,13 @@ from scipy.optimize import nnls
 from paddock.core.errors import InputError
 from paddock.sim.track import Array
 from paddock.sim.track_builder import DEFAULT_SPACING, curvature_at_points, sample_uniformly
-from paddock.sim.track_checks import BRIDGE_ANGLE, check_points, find_crossings, is_bridge
+from paddock.sim.track_checks import BRIDGE_ANGLE, FARTHEST, check_points, find_crossings, is_bridge
 from paddock.sim.track_import import BRIDGE_MARK, COLUMNS, Survey
 
 FOLD_LIMIT = 0.999  # of a corner's radius: the road that is left on the inside of a repaired corner
 FINER = 10  # the road is looked at this many times as finely as it is driven
 LEAST_LEFT = 0.1  # of a width: a corner that needs more narrowing than that is no survey's inaccuracy
+MOST_POINTS, MOST_SAMPLES = 200, 20_000  # of one folded corner; likewise
 WRITTEN = 1e-4  # m, to which narrowed widths are written
 REPEATED = 0.01  # of the usual step between points: two points nearer than that are one
 NEAREST = 0.05  # m, likewise
@@ -50,6 +51,8 @@ class Narrowing:
 def repair_survey(survey: Survey, name: str) -> tuple[Survey, list[str]]:
     """The survey with what it cannot mean put right, and a sentence for each change; what else is wrong stays."""
     changes: list[str] = []
+    if not np.isfinite(survey.points).all() or np.abs(survey.points).max() > FARTHEST:
+        return survey, changes
     survey = _drop_repeated(survey, changes)
     survey = _drop_overlap(survey, changes)
     try:
@@ -72,8 +75,6 @@ def _leave_out(survey: Survey, points: list[int]) -> Survey:
 
 def _drop_repeated(survey: Survey, changes: list[str]) -> Survey:
     """Without the points that stand where the one before them stands."""
-    if not np.isfinite(survey.points).all():
-        return survey
     steps = np.hypot(*np.diff(survey.points, axis=0).T)
     nearest = min(REPEATED * float(np.median(steps)), NEAREST)
     repeated, last = [], 0
@@ -93,7 +94,7 @@ def _drop_overlap(survey: Survey, changes: list[str]) -> Survey:
     """Without the last points, where a survey went on past the point at which it had begun."""
     points, count = survey.points, len(survey.points)
     most = int(LONGEST_OVERLAP * count)
-    if not np.isfinite(points).all() or most < 2:
+    if most < 2:
         return survey
     starts, steps = points[:most], np.diff(points[: most + 1], axis=0)
     room = BESIDE * (survey.left_width + survey.right_width)
@@ -152,6 +153,8 @@ def narrow_folds(survey: Survey, name: str = "") -> tuple[Array, list[Narrowing]
             if road.widths[worst, side] * bend[worst] < 1.0:
                 continue
             before = np.floor(road.place[corner]).astype(int)
+            if len(np.unique(before)) > MOST_POINTS or len(corner) > MOST_SAMPLES:
+                continue
             points, change = _least_change(before, road.place[corner] - before, excess[corner], len(given))
             left = np.floor((given[points, side] - change) / WRITTEN) * WRITTEN
             if (left < LEAST_LEFT * given[points, side]).any():
