@@ -1,10 +1,13 @@
 """What counts as more than data, who signed it, and what is remembered."""
 
+import json
 import stat
+import sys
 
 import pytest
+import yaml
 
-from paddock.config.compose import choices, compose
+from paddock.config.compose import SHIPPED, compose
 from paddock.core import permission
 from paddock.core.permission import UntrustedError
 from paddock.core.trust import KEY, check, checked, dangers, sign
@@ -50,14 +53,16 @@ def test_trust_finds_what_a_saved_file_would_cause(values, tmp_path):
 
 @pytest.mark.parametrize("values", HARMLESS.values(), ids=HARMLESS)
 def test_trust_is_not_asked_for_data(values, tmp_path):
-    assert check(tmp_path, values) == []
+    assert check(tmp_path, values).found == []
 
 
-@pytest.mark.parametrize("name", choices("experiment"))
-def test_trust_is_not_asked_for_shipped_experiments(name, tmp_path):
-    values = compose(name, overrides=[f"runs_dir={tmp_path}"]).values
+def test_trust_is_not_asked_for_shipped_experiments(tmp_path):
+    found = [one for file in SHIPPED.rglob("*.yaml") for one in dangers(yaml.safe_load(file.read_text()))]
+    kept = [one for one in found if not one.key.startswith("defaults.")]  # Hydra's lists are not part of a run.
+    assert [str(one) for one in kept] == ["buffers.replay.folder writes to the folder '${runs_dir}/.replay'"]
+    values = compose("dreamer_racing_camera", overrides=[f"runs_dir={tmp_path}"]).values
     (tmp_path / "run").mkdir()
-    check(tmp_path / "run", values)
+    assert check(tmp_path / "run", values).is_saved  # It is beside the run, where it belongs.
 
 
 def test_trust_by_signature_holds_for_its_maker_and_this_content_only(tmp_path, monkeypatch):
@@ -116,6 +121,23 @@ def test_trust_of_data_lets_nothing_run_inside(tmp_path):
     with pytest.raises(UntrustedError):
         later(f"{tmp_path}/notes.py:f")
     assert not (tmp_path / "ran").exists()
+
+
+def test_trust_of_a_registered_package_does_not_extend_to_a_strangers_copy_of_it(tmp_path, monkeypatch):
+    values = {"components": {"policy": {"_target_": "somelab.Wide"}}}
+    copies = tmp_path / "run" / "code" / "packages"
+    copies.mkdir(parents=True)
+    (copies / "somelab.py").write_text("raise SystemExit('ran')\n")
+    index = {"files": {}, "packages": {"somelab": {"copy": "packages/somelab.py", "original": "x", "sha256": "x"}}}
+    (tmp_path / "run" / "code" / "index.json").write_text(json.dumps(index))
+    monkeypatch.setenv("PADDOCK_HOME", str(tmp_path / "home"))
+    with pytest.raises(UntrustedError):
+        check(tmp_path / "run", values)
+    monkeypatch.setenv("PADDOCK_PLUGINS", "somelab")
+    with checked(tmp_path / "run", values) as (verdict, code):
+        assert not verdict.may_sign
+        assert code.packages == {}
+        assert str(copies) not in sys.path
 
 
 def test_trust_shows_no_control_characters(tmp_path):

@@ -80,6 +80,12 @@ def test_user_code_that_is_copied_stays_in_its_folder(folder):
         index.write_text(json.dumps({"files": {"mine.py": {"copy": copy}}, "packages": {}}))
         with pytest.raises(InputError, match="lies outside the folder"):
             KeptCode.of(folder / "run")
+    (folder / "evil.py").touch()
+    (folder / "run" / "code" / "mine.py").symlink_to(folder / "evil.py")
+    index.write_text(json.dumps({"files": {"mine.py": {"copy": "mine.py"}}, "packages": {}}))
+    with pytest.raises(InputError, match="holds links"):
+        KeptCode.of(folder / "run")
+    (folder / "run" / "code" / "mine.py").unlink()
     for text in ("[]", "{}", '{"files": 1, "packages": {}}', '{"files": {"x": 1}, "packages": {}}', "{"):
         index.write_text(text)
         with pytest.raises(InputError, match="cannot be read"):

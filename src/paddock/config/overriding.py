@@ -19,12 +19,12 @@ def with_overrides(saved: Mapping[str, Any], overrides: Sequence[str]) -> dict[s
     elsewhere.
     """
     texts: list[str] = []
-    merged = OmegaConf.create(_hidden(saved, texts))
     try:
-        merged = OmegaConf.merge(merged, OmegaConf.from_dotlist(list(overrides)))
+        merged = OmegaConf.merge(OmegaConf.create(_hidden(saved, texts)), OmegaConf.from_dotlist(list(overrides)))
         values = OmegaConf.to_container(merged, resolve=True)
     except (ValueError, OmegaConfBaseException) as error:
-        raise InputError(f"the overrides {' '.join(overrides)} cannot be read: {error}") from error
+        given = f"the overrides {' '.join(overrides)}" if overrides else "the saved configuration"
+        raise InputError(f"{given} cannot be read: {' '.join(str(error).split())}") from error
     shown = _shown(values, texts)
     assert isinstance(shown, dict)
     return {str(key): value for key, value in shown.items()}

@@ -84,30 +84,43 @@ def dangers(values: Any) -> list[Danger]:
     return list(_found(values, ""))
 
 
+@dataclass(frozen=True)
+class Verdict:
+    """found: what a caller is about to use that is more than data. is_saved: whether any of it stood in the file.
+    is_trusted: whether the file is this user's own, or trusted by them as a whole."""
+
+    found: list[Danger]
+    is_saved: bool
+    is_trusted: bool
+
+    @property
+    def may_sign(self) -> bool:
+        """Whether what stands there now is the user's own word: nothing was there before, or all of it is trusted."""
+        return self.is_trusted or not self.is_saved
+
+
 @contextmanager
 def checked(
     folder: Path, values: Any, *, used: Any = None, trusts: bool = False, with_links: bool = False
-) -> Iterator[KeptCode]:
-    """`check`, and what it allows inside: nothing of a person's own, or the code that was kept with the folder.
-
-    Code of the folder's own copies goes before the originals; gives what was kept.
-    """
-    needed = check(folder, values, used=used, trusts=trusts, with_links=with_links)
-    if not any(danger.kind != LINK for danger in needed):
+) -> Iterator[tuple[Verdict, KeptCode]]:
+    """`check`, and what it allows inside: nothing of a person's own, or what they registered, or the code that was kept
+    with a folder that is trusted. Kept copies go before the originals."""
+    verdict = check(folder, values, used=used, trusts=trusts, with_links=with_links)
+    if all(danger.kind == LINK for danger in verdict.found):
         with permission.data_only():
-            yield KeptCode.none()
+            yield verdict, KeptCode.none()
         return
-    code = KeptCode.of(folder)
-    packages = tuple(danger.package for danger in needed if danger.kind == PACKAGE)
+    code, packages = KeptCode.none(), tuple[str, ...]()
+    if verdict.is_trusted:
+        code = KeptCode.of(folder)
+        packages = tuple(danger.package for danger in verdict.found if danger.kind == PACKAGE)
     granted = replace(permission.current(), is_data_only=False, packages=packages)
     with permission.permitting(granted), code.in_use():
-        yield code
+        yield verdict, code
 
 
-def check(
-    folder: Path, values: Any, *, used: Any = None, trusts: bool = False, with_links: bool = False
-) -> list[Danger]:
-    """Refuse what came from elsewhere and is more than data; gives what was found in what is used.
+def check(folder: Path, values: Any, *, used: Any = None, trusts: bool = False, with_links: bool = False) -> Verdict:
+    """Refuse what came from elsewhere and is more than data.
 
     values: all that the folder's file holds; used: the part that this caller will act upon, by default all of it. What
     stands in `used` and not in `values` was typed by the person, who need not be asked about it.
@@ -115,16 +128,18 @@ def check(
     """
     everything = dangers(values) + (_links_outside(folder) if with_links else [])
     needed = everything if used is None else dangers(used) + [one for one in everything if one.kind == LINK]
-    saved = [one for one in everything if one in needed and not _is_harmless(one, folder)]
+    saved = [one for one in everything if one in needed]
     if not saved:
-        return needed
+        return Verdict(needed, is_saved=False, is_trusted=False)
     print_of_it = fingerprint(folder, everything)
     if _is_signed(folder, print_of_it) or _is_remembered(print_of_it):
-        return needed
-    if not trusts:
-        raise UntrustedError(_refusal(folder, [one for one in everything if not _is_harmless(one, folder)]))
-    _remember(folder, print_of_it)
-    return needed
+        return Verdict(needed, is_saved=True, is_trusted=True)
+    refused = [one for one in everything if not _is_harmless(one, folder)]
+    if trusts:
+        _remember(folder, print_of_it)
+    elif any(one in saved for one in refused):
+        raise UntrustedError(_refusal(folder, refused))
+    return Verdict(needed, is_saved=True, is_trusted=trusts)
 
 
 def sign(folder: Path, values: Any) -> None:

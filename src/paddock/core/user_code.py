@@ -11,7 +11,7 @@ import json
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -46,7 +46,8 @@ def load_file(given: str, *, noun: str) -> tuple[ModuleType, Path]:
     file = permission.current().copies.get(given, Path(given))
     if not file.is_file():
         raise InputError(f"the {noun} '{given}' does not exist; the path is seen from {Path.cwd()}.")
-    source = read_bytes(file.resolve(), limit=LARGEST_FILE)
+    # A copy is a file of its own; only the person's own file may be a link.
+    source = read_bytes(file if given in permission.current().copies else file.resolve(), limit=LARGEST_FILE)
     digest = hashlib.sha256(source).hexdigest()
     original = Path(given)
     shown = original if file_digest(original) == digest else file
@@ -104,6 +105,8 @@ class KeptCode:
             copy = PurePosixPath(str(entry.get("copy") or "x"))
             if copy.is_absolute() or ".." in copy.parts:
                 raise DamagedError(place / INDEX, f"the copy '{copy}' lies outside the folder")
+        if any(file.is_symlink() for file in place.rglob("*")):
+            raise DamagedError(place, "it holds links, which no copy has")
         return cls(place, tables[0], tables[1])  # type: ignore[arg-type]
 
     def path_of(self, file: str) -> Path | None:
@@ -220,8 +223,7 @@ def _keep_package(original: Path, place: Path) -> dict[str, Any]:
     """What is installed has a version and stays where it is; what a person works on is copied."""
     entry: dict[str, Any] = {"copy": None, "original": str(original), "sha256": tree_digest(original)}
     files = _tree(original)
-    is_small = len(files) <= MOST_FILES and sum(file.stat().st_size for file in files) <= LARGEST_PACKAGE
-    if _is_installed(original) or not is_small:
+    if _is_installed(original) or not _is_small(files):
         return entry
     for file in files:
         target = place / original.name / file.relative_to(original) if original.is_dir() else place / original.name
@@ -239,11 +241,15 @@ def file_digest(file: Path) -> str | None:
 
 
 def tree_digest(place: Path) -> str | None:
-    """sha256 of a package's files and their names, or of a module's one file; None where there is none."""
+    """sha256 of a package's files and their names, or of a module's one file; None where there is none.
+
+    Of what is installed, which can be very large, the sizes of the files stand for their content.
+    """
     files = _tree(place)
     if not files:
         return None
-    listed = [(file.relative_to(place).as_posix(), file_digest(file)) for file in files]
+    of_content = not _is_installed(place) and _is_small(files)
+    listed = [(file.relative_to(place).as_posix(), file_digest(file) if of_content else _size(file)) for file in files]
     return hashlib.sha256(json.dumps(listed).encode()).hexdigest()
 
 
@@ -259,6 +265,14 @@ def _tree(place: Path) -> list[Path]:
         return [place]
     found = (file for file in place.rglob("*") if file.is_file() and not file.is_symlink())
     return sorted(file for file in found if not _is_left_out(file.relative_to(place)))
+
+
+def _is_small(files: Sequence[Path]) -> bool:
+    return len(files) <= MOST_FILES and sum(map(_size, files)) <= LARGEST_PACKAGE
+
+
+def _size(file: Path) -> int:
+    return file.lstat().st_size
 
 
 def _is_left_out(path: Path) -> bool:

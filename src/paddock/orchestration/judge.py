@@ -106,7 +106,7 @@ def _exported(folder: Path, name: str, wanted: Wanted, run: RunFolder | None = N
     target = str(environment.get("_target_"))
     judge = judge_of(target, run, wanted.overrides, trusts=wanted.trusts)
     environment, left_out = _as_judged(environment, judge, wanted)
-    with checked(folder, description, used={"environment": environment}, trusts=wanted.trusts) as code:
+    with checked(folder, description, used={"environment": environment}, trusts=wanted.trusts) as (_, code):
         config = validate(code.with_copies(environment), schema_of(target))
         make_env = permission.keep(partial(instantiate, config))
         actor = load_policy(folder, trusts=wanted.trusts)
@@ -129,7 +129,7 @@ def _from_checkpoint(run: RunFolder, wanted: Wanted) -> Subject:
     # The environment has its own copy of the reward. Of buffers only the names are needed; nothing is logged or told.
     buffers = {name: {"_target_": dict(part).get("_target_")} for name, part in dict(values["buffers"]).items()}
     used = {**values, "reward": {}, "buffers": buffers, "logging": {}, "monitoring": {}}
-    with checked(run.path, saved, used=used, trusts=wanted.trusts, with_links=True) as code:
+    with checked(run.path, saved, used=used, trusts=wanted.trusts, with_links=True) as (_, code):
         config = validate(code.with_copies(values), ExperimentConfig)
         actor = _actor_from_checkpoint(run, config, wanted)
         make_env = permission.keep(partial(make_environment, config))

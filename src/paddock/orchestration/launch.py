@@ -104,7 +104,7 @@ def resumed_run(
     saved = migrate(run.read_config())
     values = _changed(saved, overrides)
     permitted = checked(run.path, saved, used=values, trusts=trusts, with_links=True)
-    with permitted as code, files_like(run.path), _held(run):
+    with permitted as (verdict, code), files_like(run.path), _held(run):
         _tell_changes(run, code)
         config = validate(values, ExperimentConfig)
         orchestrator = build(config, run, console)
@@ -117,7 +117,8 @@ def resumed_run(
         if overrides:
             written = config.model_dump(mode="json", by_alias=True)
             run.write_config(written)
-            sign(run.path, written)
+            if verdict.may_sign:
+                sign(run.path, written)
         run.write_manifest(status="running", pid=os.getpid())
         run.event("resumed", checkpoint=checkpoint and checkpoint.path.name, overrides=list(overrides))
         if checkpoint is not None and not checkpoint.info["is_exact"]:
