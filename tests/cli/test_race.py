@@ -1,6 +1,7 @@
 """The command line for racing people: train a moment, judge, race."""
 
 import json
+import re
 
 import pytest
 
@@ -38,6 +39,10 @@ def test_train_judge_and_race(paddock, tmp_path):
     values = json.loads(judged.stdout)
     assert [start["track"] for start in values["starts"]] == ["oval", "kidney"]
     assert 0.0 <= values["eval/finish_rate"] <= 1.0
+    assert "was trained on oval; it has never seen kidney." in judged.stderr
+    upright = paddock("evaluate", "demo", "--episodes", "2").stdout
+    assert re.search(r"off track\t[\d.]+ s\n", upright)
+    assert "never seen" not in upright
 
     lap = classical_lap(judging_config(RacingVectorEnv(1, track="oval")), 0)
     assert lap is not None
@@ -56,6 +61,16 @@ def test_train_judge_and_race(paddock, tmp_path):
     assert "classical driver" in page
     assert "Ada" in page
     assert "src='http" not in page
+
+    elsewhere = paddock("race", "demo", "--track", "kidney", "--starts", "1", "--video")
+    assert "was trained on oval; it has never seen kidney." in elsewhere.stdout
+    assert "paddock train racing_multi_track" in elsewhere.stdout, "it completed no lap"
+    assert "--track oval" in elsewhere.stdout.partition("Next:")[2], "its own track, and no other one"
+    assert "serpent" not in elsewhere.stdout
+    assert "No film: no agent completed a lap." in elsewhere.stderr
+    assert "drives on kidney" in elsewhere.stderr
+    unseen = json.loads(paddock("race", "demo", "--track", "kidney", "--starts", "1", "--json").stdout)["standings"]
+    assert {row["kind"]: row["is_unseen"] for row in unseen} == {"program": None, "agent": True}
 
     with pytest.raises(InputError, match="Did you mean 'oval'"):
         run_race(["demo"], tmp_path / "runs", track="ovl")

@@ -118,6 +118,12 @@ def test_compare_in_the_terminal_and_as_a_page(folder):
     assert "95 % bootstrap intervals" in text
 
 
+def test_filming_shows_its_progress_on_a_terminal(folder):
+    code, text = on_a_terminal(folder, "evaluate", "fast", "--episodes", "1", "--video")
+    assert code == 0
+    assert re.search(r"filming evaluation-1000.mp4 .*\d+ frames 0:00:\d\d", text)
+
+
 def test_export_and_cleanup(folder):
     lines = piped(folder, "export", "fast", "--metrics", "eval/return").stdout.splitlines()
     assert lines[0].startswith("run,seed,")

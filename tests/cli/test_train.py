@@ -37,6 +37,7 @@ def test_a_newcomer_trains_is_told_what_was_learned_and_what_to_type_next(paddoc
     assert len(values["returns"]) == 4
     assert values["protocol"] == {"episodes": 4, "seed": 1000, "deterministic": True}
     assert (tmp_path / values["video"]).stat().st_size > 1000
+    assert re.search(r"filming evaluation-1000.mp4: \d+ frames, done", judged.stderr)
 
     table = paddock("evaluate", str(run / "policy" / "latest"), "--stochastic", "--episodes", "2")
     assert "eval/return" in table.stdout

@@ -34,7 +34,9 @@ def compare(
     score_range: Annotated[
         list[str] | None, typer.Option(metavar="TASK=LOW:HIGH", help="Scores that count as 0 and 1 on a task; repeat.")
     ] = None,
-    html: Annotated[Path, typer.Option(help="Where to write the report.")] = Path("reports/comparison.html"),
+    html: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the report.")] = Path(
+        "reports/comparison.html"
+    ),
     no_html: Annotated[bool, typer.Option("--no-html", help="Only the terminal.")] = False,
     open_page: Annotated[bool, typer.Option("--open", help="Show the report in the browser.")] = False,
     runs_dir: RunsDirOption = RUNS,

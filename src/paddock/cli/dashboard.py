@@ -25,7 +25,7 @@ def dashboard(
     ),
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address, open nothing.")] = False,
     runs_dir: RunsDirOption = RUNS,
-    laps: Annotated[Path, typer.Option(help="Folder of recorded human laps.")] = Path("laps"),
+    laps: Annotated[Path, typer.Option(metavar="DIR", help="Folder of recorded human laps.")] = Path("laps"),
 ) -> None:
     """Open the page; it attaches to running experiments and starts new ones."""
     import webbrowser

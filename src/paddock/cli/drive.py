@@ -51,16 +51,19 @@ def drive(
     ] = False,
     trust: TrustOption = False,
     runs_dir: RunsDirOption = RUNS,
-    laps: Annotated[Path, typer.Option(help="Folder of recorded human laps.")] = Path("laps"),
+    laps: Annotated[Path, typer.Option(metavar="DIR", help="Folder of recorded human laps.")] = Path("laps"),
 ) -> None:
     """Drive yourself: against an agent, the classical driver, the clock."""
     from paddock.orchestration.driving_session import MODES, DrivingSession, session_folder
-    from paddock.orchestration.driving_setup import DriveRequest, line_up
+    from paddock.orchestration.driving_setup import DriveRequest, line_up, unseen_by_opponent
 
     if mode not in MODES:
         raise unknown_choice("mode", mode, MODES)
     request = DriveRequest(track, car, against, driver, mode, runs_dir, laps, trust)
     grid = line_up(request)
+    note = unseen_by_opponent(request, grid.env.world.tracks[0].name)
+    if note is not None:
+        typer.echo(note, err=True)
     run = session_folder(grid, request)
     options = ["--laps", str(laps)]
     options += ["--port", str(port)] if port is not None else []

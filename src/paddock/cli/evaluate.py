@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from paddock.cli.completion import complete_evaluation, complete_from, complete_runs, complete_tracks
+from paddock.cli.progress import showing, telling
 from paddock.cli.run_options import RUNS, JsonOption, PluginOption, RunsDirOption, TrustOption
 from paddock.core.errors import InputError
 
@@ -64,6 +65,7 @@ def evaluate(
     from paddock.experiments.display import say, show_table
     from paddock.orchestration.judge import find_subject
     from paddock.rollout.evaluation import record_video
+    from paddock.rollout.video import watched
 
     if which not in ("best", "latest"):
         raise InputError(f"--which '{which}' is neither best nor latest.")
@@ -79,14 +81,18 @@ def evaluate(
     if world_model:
         _judge_model(found, horizon or 15, episodes, seed, not stochastic, video, as_json)
         return
-    result = found.judge(found.actor, found.make_env, episodes=episodes, seed=seed, deterministic=not stochastic)
+    with telling() as tell:
+        tell(f"evaluating {found.name}: {episodes} episodes")
+        result = found.judge(found.actor, found.make_env, episodes=episodes, seed=seed, deterministic=not stochastic)
     protocol = {"episodes": episodes, "seed": seed, "deterministic": not stochastic}
     values = {"subject": found.name, "protocol": protocol, **found.known({**result.metrics(), **result.details()})}
     if video:
         file = found.folder / "videos" / f"evaluation-{seed}.mp4"
         record = getattr(found.judge, "record_video", record_video)
-        record(found.actor, found.make_env, file, seed=seed, deterministic=not stochastic)
+        with showing(f"filming {file.name}", "frames") as advance, watched(advance):
+            record(found.actor, found.make_env, file, seed=seed, deterministic=not stochastic)
         values["video"] = str(file)
+    _warn_of_unseen(found, result, is_chosen=any(text.startswith("environment.track") for text in overrides))
     if as_json:
         print(json.dumps(values, indent=2))
         return
@@ -102,6 +108,23 @@ def evaluate(
         typer.echo(found.note)
     if video:
         typer.echo(f"video: {values['video']}")
+
+
+def _warn_of_unseen(found: Any, result: Any, *, is_chosen: bool) -> None:
+    """Say on standard error which of the chosen tracks a policy never saw, and what helps where it does not finish."""
+    from paddock.orchestration.racing_unseen import is_unseen, saved_environment, unseen_advice, unseen_note
+    from paddock.rollout.racing_laps import Laps
+
+    if not is_chosen or not isinstance(result, Laps):
+        return
+    environment = saved_environment(found.folder)
+    unseen = [track for track in dict.fromkeys(result.track) if is_unseen(environment, track)]
+    note = unseen_note(found.name, environment, ", ".join(unseen)) if unseen else None
+    if note is not None:
+        typer.echo(note, err=True)
+        failed = [track for track in unseen if not result.of_track(track).finished.any()]
+        if failed:
+            typer.echo(unseen_advice(failed[0]), err=True)
 
 
 def _judge_model(

@@ -33,7 +33,9 @@ def export(
     group_by: Annotated[
         list[str] | None, typer.Option(metavar="KEY", help="What makes a group, as in compare.")
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="A file; standard output by default.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="A file; standard output by default.")
+    ] = None,
     runs_dir: RunsDirOption = RUNS,
     as_json: JsonOption = False,
 ) -> None:

@@ -55,12 +55,17 @@ def _page(command: Any, ctx: Any, more: Sequence[tuple[str, list[Row]]] = ()) ->
     options = [(*_option(param), _help(param, ctx)) for param in params if _is_option(param)]
     parts: list[RenderableType] = [
         Text(command.get_usage(ctx), style="bold"),
-        Text(f"\n{(command.help or '').strip()}\n"),
+        Text(f"\n{_reflowed(command.help or '')}\n"),
     ]
     parts += [_panel(title, rows) for title, rows in [("Arguments", arguments), ("Options", options), *more] if rows]
     if command.epilog:
         parts.append(Text(command.epilog.strip("\n")))
     return Group(*parts)
+
+
+def _reflowed(text: str) -> str:
+    """Paragraphs without the line breaks that the source has."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.strip().split("\n\n"))
 
 
 def _panel(title: str, rows: Iterable[Row]) -> Panel:
@@ -100,6 +105,8 @@ def _option(param: Any) -> tuple[str, str]:
 def _help(param: Any, ctx: Any) -> str:
     text = (param.help or "").strip()
     default = param.get_default(ctx, call=False)
+    if _is_option(param) and param.required:
+        return f"{text} [required]"
     is_told = _is_option(param) and not param.is_flag and param.show_default and default not in (None, "", [], ())
     return f"{text} [default: {default}]" if is_told else text
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from paddock.cli.completion import complete_runs, complete_tracks
+from paddock.cli.progress import ignored, showing, telling
 from paddock.cli.run_options import RUNS, JsonOption, PluginOption, RunsDirOption, TrustOption
 
 app = typer.Typer(pretty_exceptions_enable=False)
@@ -30,12 +33,12 @@ def race(
     ] = None,
     starts: Annotated[int, typer.Option(min=1, help="Standing starts, spread over the lap; the best lap counts.")] = 16,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the starts.")] = 1000,
-    people: Annotated[Path, typer.Option(help="Folder of recorded human laps.")] = Path("laps"),
+    people: Annotated[Path, typer.Option(metavar="DIR", help="Folder of recorded human laps.")] = Path("laps"),
     video: Annotated[bool, typer.Option("--video", help="Film the best lap against the classical driver.")] = False,
     save_laps: Annotated[
         bool, typer.Option("--save-laps", help="Write every driver's best lap as a lap file.")
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="Folder to write to; races/TRACK by default.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder to write to; races/TRACK by default.")] = None,
     trust: TrustOption = False,
     runs_dir: RunsDirOption = RUNS,
     plugin: PluginOption = None,
@@ -45,13 +48,23 @@ def race(
     from rich.console import Console
 
     from paddock.orchestration.racing_race import run_race
-    from paddock.orchestration.racing_report import print_race, write_race
+    from paddock.orchestration.racing_report import best_agent_lap, print_race, write_race
+    from paddock.rollout.video import watched
 
-    result = run_race(drivers, runs_dir, track=track, starts=starts, seed=seed, people=people, trusts=trust)
+    with telling() as say:
+        result = run_race(
+            drivers, runs_dir, track=track, starts=starts, seed=seed, people=people, trusts=trust, say=say
+        )
     folder = out or Path("races") / result.track.name.replace(":", "-")
-    files = write_race(folder, result, video=video, save_laps=save_laps)
+    is_filmed = video and best_agent_lap(result) is not None
+    with showing("filming the best lap", "frames") if is_filmed else nullcontext(ignored) as advance, watched(advance):
+        files = write_race(folder, result, video=video, save_laps=save_laps)
+    if video and not is_filmed:
+        print("No film: no agent completed a lap.", file=sys.stderr)
     if as_json:
         values: dict[str, Any] = {**result.values(), "files": {name: str(file) for name, file in files.items()}}
         print(json.dumps(values, indent=2))
+        for sentence in result.unseen.values():
+            print(sentence, file=sys.stderr)
     else:
         print_race(Console(), result, files)

@@ -90,7 +90,7 @@ def show_track(
     ],
     car: CarOption = "gt",
     output: Annotated[
-        Path | None, typer.Option(help="The picture to write, a png or svg file; NAME.png by default.")
+        Path | None, typer.Option(metavar="FILE", help="The picture to write, a png or svg file; NAME.png by default.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -123,7 +123,9 @@ def generate_track(
     amplitude: Annotated[float, typer.Option(help="Amplitude of the noise, as a share of the radius.")] = 0.8,
     width: Annotated[float, typer.Option(help="Width of the road, m.")] = 11.0,
     obstacles: Annotated[int, typer.Option(help="Obstacles on the road; a passage always stays free.")] = 0,
-    output: Annotated[Path | None, typer.Option(help="The CSV file to write; procedural-SEED.csv by default.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The CSV file to write; procedural-SEED.csv by default.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make a seeded track and write it as CSV."""

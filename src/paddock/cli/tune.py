@@ -17,7 +17,9 @@ app = typer.Typer(pretty_exceptions_enable=False)
 @app.command()
 def tune(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The search, as YAML: see docs/sweeps.md.")],
-    html: Annotated[Path | None, typer.Option(help="Where to write the report; reports/NAME.html by default.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to write the report; reports/NAME.html by default.")
+    ] = None,
     plugin: PluginOption = None,
     as_json: JsonOption = False,
 ) -> None:

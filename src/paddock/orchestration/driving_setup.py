@@ -23,6 +23,7 @@ from paddock.environments.racing_world import car_of
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.driving_seats import ClassicalSeat, PolicySeat, Seat, load_actor
 from paddock.orchestration.policies import BEST, LATEST
+from paddock.orchestration.racing_unseen import saved_environment, unseen_advice, unseen_note
 from paddock.rollout.racing_records import LARGEST_FILE, LapRecord, as_ghost, read_lap, write_lap
 from paddock.sim.compiling import announced
 from paddock.sim.home import paddock_home
@@ -84,6 +85,15 @@ def line_up(request: DriveRequest) -> Grid:
         pilot, rival = (PolicySeat(env, car, actor, sight, actions, apart) for car in (0, 1))
     ghosts = list(_ghosts(env, _world_config(base, apart, has_rival=False), folder))
     return Grid(env, sight, actions, apart, pilot, rival, ghosts)
+
+
+def unseen_by_opponent(request: DriveRequest, track: str) -> str | None:
+    """A sentence where the opponent was trained elsewhere."""
+    if request.against in (None, CLASSICAL):
+        return None
+    folder = find_policy(str(request.against), request.runs_dir)
+    note = unseen_note(str(request.against), saved_environment(folder), track)
+    return f"{note} It may not get round. {unseen_advice(track)}" if note else None
 
 
 def find_policy(given: str, runs_dir: Path) -> Path:

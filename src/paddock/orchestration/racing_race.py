@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from paddock.core.seeding import forked_random
 from paddock.environments.racing import RacingVectorEnv
 from paddock.environments.racing_config import RacingConfig
 from paddock.orchestration.judge import Subject, find_subject
+from paddock.orchestration.racing_unseen import saved_environment, unseen_note
 from paddock.rollout.racing_chart import Standing
 from paddock.rollout.racing_classical import NAME as CLASSICAL
 from paddock.rollout.racing_classical import ClassicalAtTheWheel, without_agent
@@ -27,13 +28,17 @@ AGENT, PROGRAM, PERSON = "agent", "program", "person"
 
 @dataclass(frozen=True)
 class Race:
-    """standings: quickest best lap first, then who completed none. home: the first agent's run or policy."""
+    """standings: quickest best lap first, then who completed none. home: the first agent's run or policy.
+
+    unseen: by the name of each agent that never saw the track, a sentence that says so.
+    """
 
     track: Track
     car: str
     reference: ReferenceLap
     standings: list[Standing]
     home: Path
+    unseen: Mapping[str, str] = field(default_factory=dict)
 
     def values(self) -> dict[str, Any]:
         """The leaderboard as plain values; times in s."""
@@ -52,6 +57,7 @@ class Race:
                     "finished": standing.finished,
                     "starts": standing.starts,
                     "off_track": standing.off_track,
+                    "is_unseen": standing.name in self.unseen if standing.kind == AGENT else None,
                 }
             )
         return {
@@ -72,10 +78,12 @@ def run_race(
     seed: int = 1000,
     people: Path | None = None,
     trusts: bool = False,
+    say: Callable[[str], None] = lambda text: None,
 ) -> Race:
     """Every policy drives a flying lap from each of `starts` standing starts; the best one counts.
 
     track: the one to race on; by default that of the first policy's training. people: a folder of lap files.
+    `say` is told what is being done.
     """
     subjects = [find_subject(name, runs_dir, is_for_laps=True, trusts=trusts) for name in given]
     if not subjects:
@@ -90,15 +98,19 @@ def run_race(
                 "a race is between drivers of one car."
             )
         env = RacingVectorEnv(starts, config=config)
+        say(f"{subject.name} drives on {base.track}, {starts} starts")
         driver = PolicyDriver(subject.actor.eval(), starts, seed=seed, deterministic=True)
         standings.append(drive_standing(env, driver, subject.name, AGENT, seed))
     env = RacingVectorEnv(starts, config=without_agent(base))
     reference, raced_on = env.reference.laps[0], env.world.tracks[0]
+    say(f"the {CLASSICAL} drives")
     standings.append(drive_standing(env, ClassicalAtTheWheel(env), CLASSICAL, PROGRAM, seed))
     if people is not None:
         standings += [_person(lap) for lap in read_laps(people, track=raced_on.name, car=base.car)]
     standings.sort(key=lambda standing: standing.lap.lap_time if standing.lap else np.inf)
-    return Race(raced_on, base.car, reference, standings, subjects[0].folder)
+    notes = {one.name: unseen_note(one.name, saved_environment(one.folder), raced_on.name) for one in subjects}
+    unseen = {name: note for name, note in notes.items() if note is not None}
+    return Race(raced_on, base.car, reference, standings, subjects[0].folder, unseen)
 
 
 def drive_standing(env: RacingVectorEnv, driver: Driver, name: str, kind: str, seed: int) -> Standing:

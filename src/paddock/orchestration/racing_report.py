@@ -12,6 +12,7 @@ from rich.table import Table
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.racing_page import write_page
 from paddock.orchestration.racing_race import AGENT, PERSON, Race
+from paddock.orchestration.racing_unseen import is_for_any_track, own_track, saved_environment, unseen_advice
 from paddock.rollout.racing_chart import race_picture
 from paddock.rollout.racing_classical import NAME as CLASSICAL
 from paddock.rollout.racing_records import LapRecord, write_lap
@@ -26,7 +27,7 @@ def write_race(folder: Path, race: Race, *, video: bool = False, save_laps: bool
     files["standings"].write_text(json.dumps(race.values(), indent=2), encoding="utf-8")
     race_picture(race.track, race.reference, race.standings, car=race.car).save(files["picture"])
     laps = {standing.name: standing.lap for standing in race.standings if standing.lap is not None}
-    if video and (lap := _best_agent_lap(race)) is not None:
+    if video and (lap := best_agent_lap(race)) is not None:
         files["video"] = folder / "lap.mp4"
         film_lap(files["video"], race.track, lap, laps.get(CLASSICAL))
     if save_laps:
@@ -38,7 +39,8 @@ def write_race(folder: Path, race: Race, *, video: bool = False, save_laps: bool
     return files
 
 
-def _best_agent_lap(race: Race) -> LapRecord | None:
+def best_agent_lap(race: Race) -> LapRecord | None:
+    """The quickest lap of an agent; None where none completed one."""
     return next((one.lap for one in race.standings if one.kind == AGENT and one.lap is not None), None)
 
 
@@ -61,9 +63,27 @@ def print_race(console: Console, race: Race, files: Mapping[str, Path]) -> None:
     console.print(table)
     for name, file in files.items():
         console.print(f"{name}: {file}", highlight=False, soft_wrap=True)
-    console.print(
-        f"Next: open {files['page']} in a browser, race on another circuit with --track serpent, or train longer "
-        "with paddock train --resume.",
-        highlight=False,
-        soft_wrap=True,
-    )
+    for sentence in [*race.unseen.values(), *_advice(race)]:
+        console.print(sentence, highlight=False, soft_wrap=True)
+    console.print(f"Next: {_next_step(race, files['page'])}", highlight=False, soft_wrap=True)
+
+
+def _advice(race: Race) -> list[str]:
+    """For agents that did not get round a track which they never saw."""
+    failed = [one for one in race.standings if one.name in race.unseen and one.kind == AGENT and one.finished == 0]
+    return [unseen_advice(race.track.name)] if failed else []
+
+
+def _next_step(race: Race, page: Path) -> str:
+    steps = [f"open {page} in a browser"]
+    environment = saved_environment(race.home)
+    if best_agent_lap(race) is None:
+        if race.unseen:
+            steps.append(f"race it where it was trained with --track {own_track(environment)}")
+        else:
+            steps.append(f"train longer with paddock train --resume {race.home}")
+    else:
+        steps.append(f"race against it yourself with paddock drive --against {race.home} --track {race.track.name}")
+        if is_for_any_track(environment):
+            steps.append("race on another circuit with --track serpent")
+    return ", or ".join([", ".join(steps[:-1]), steps[-1]]) if len(steps) > 1 else steps[0]

@@ -114,12 +114,12 @@ def _row(name: str, laps: Laps) -> dict[str, str]:
     found = laps.metrics("")
     row = {"track": name, "finished": f"{laps.finished.sum()}/{len(laps.track)}"}
     times = ("best_lap", "mean_lap", "lap_std")
-    row |= {each.replace("_", " "): f"{found[each]:.3f}" if each in found else "" for each in times}
+    row |= {each.replace("_", " "): f"{found[each]:.3f} s" if each in found else "" for each in times}
     ratios = ("best_ratio", "ratio")
     row |= {each.replace("_", " "): f"{found[each]:.4f}" if each in found else "" for each in ratios}
     sectors = [f"sector_{number}_delta" for number in range(1, laps.sectors.shape[1] + 1)]
-    row |= {f"S{k} delta": f"{found[each]:+.3f}" if each in found else "" for k, each in enumerate(sectors, start=1)}
-    return row | {"off track s": f"{found['off_track']:.2f}", "wheels off s": f"{found['wheels_off']:.1f}"}
+    row |= {f"S{k} delta": f"{found[each]:+.3f} s" if each in found else "" for k, each in enumerate(sectors, start=1)}
+    return row | {"off track": f"{found['off_track']:.2f} s", "wheels off": f"{found['wheels_off']:.1f} s"}
 
 
 def _plain(value: Any) -> Any:

@@ -28,11 +28,13 @@ def film_lap(
     renderer = Renderer(track, size, "follow", car_length=car.length, line=line)
     laps = [lap] if ghost is None else [lap, ghost]
 
+    times = np.arange(0.0, lap.lap_time + ENDING, 1.0 / FRAMES_PER_SECOND)
+
     def frames() -> Iterator[np.ndarray]:
-        for time in np.arange(0.0, lap.lap_time + ENDING, 1.0 / FRAMES_PER_SECOND):
+        for time in times:
             yield renderer.draw(_scene(laps, float(time), car.length, car.width))
 
-    return write_video(file, frames(), frames_per_second=FRAMES_PER_SECOND)
+    return write_video(file, frames(), frames_per_second=FRAMES_PER_SECOND, total=len(times))
 
 
 def _scene(laps: list[LapRecord], time: float, length: float, width: float) -> Scene:

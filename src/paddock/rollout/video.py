@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from fractions import Fraction
 from pathlib import Path
 
@@ -11,9 +13,23 @@ import numpy as np
 
 from paddock.core.files import make_folder
 
+Watcher = Callable[[int, int | None], None]
+_watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
-def write_video(file: Path, frames: Iterable[np.ndarray], *, frames_per_second: float) -> int:
-    """Encode RGB frames [H, W, 3] uint8 as H.264; returns how many were written."""
+
+@contextmanager
+def watched(watcher: Watcher) -> Iterator[None]:
+    """While it lasts, `watcher(written, total)` is called after every frame of any video; total: None if unknown."""
+    before = _watcher.set(watcher)
+    try:
+        yield
+    finally:
+        _watcher.reset(before)
+
+
+def write_video(file: Path, frames: Iterable[np.ndarray], *, frames_per_second: float, total: int | None = None) -> int:
+    """Encode RGB frames [H, W, 3] uint8 as H.264; returns how many were written. total: how many there will be."""
+    watcher = _watcher.get()
     make_folder(file.parent)
     temporary = file.with_name(f".{file.name}")
     temporary.unlink(missing_ok=True)  # A link that somebody put there would be written through.
@@ -29,6 +45,8 @@ def write_video(file: Path, frames: Iterable[np.ndarray], *, frames_per_second: 
                 stream.height, stream.width = even.shape[:2]
             container.mux(stream.encode(av.VideoFrame.from_ndarray(np.ascontiguousarray(even), format="rgb24")))
             count += 1
+            if watcher is not None:
+                watcher(count, total)
         container.mux(stream.encode())
     temporary.replace(file)
     return count
