@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from paddock.cli.main import main
 from paddock.core.errors import InputError
 from paddock.environments.racing import RacingVectorEnv
 from paddock.orchestration.racing_race import run_race
@@ -24,6 +25,21 @@ SMALL = [
 ]
 
 
+@pytest.fixture
+def here(tmp_path, monkeypatch, capsys):
+    """Run `paddock ARGUMENTS` in this process; what it printed and what it said on standard error."""
+
+    def run(*arguments):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr("sys.argv", ["paddock", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert not ended.value.code
+        return capsys.readouterr()
+
+    return run
+
+
 def test_train_judge_and_race(paddock, tmp_path):
     trained = paddock("train", "racing", "--name", "demo", *SMALL)
     assert trained.returncode == 0, trained.stderr
@@ -40,9 +56,6 @@ def test_train_judge_and_race(paddock, tmp_path):
     assert [start["track"] for start in values["starts"]] == ["oval", "kidney"]
     assert 0.0 <= values["eval/finish_rate"] <= 1.0
     assert "was trained on oval; it has never seen kidney." in judged.stderr
-    upright = paddock("evaluate", "demo", "--episodes", "2").stdout
-    assert re.search(r"off track\t[\d.]+ s\n", upright)
-    assert "never seen" not in upright
 
     lap = classical_lap(judging_config(RacingVectorEnv(1, track="oval")), 0)
     assert lap is not None
@@ -62,16 +75,22 @@ def test_train_judge_and_race(paddock, tmp_path):
     assert "Ada" in page
     assert "src='http" not in page
 
-    elsewhere = paddock("race", "demo", "--track", "kidney", "--starts", "1", "--video")
-    assert "was trained on oval; it has never seen kidney." in elsewhere.stdout
-    assert "paddock train racing_multi_track" in elsewhere.stdout, "it completed no lap"
-    assert "--track oval" in elsewhere.stdout.partition("Next:")[2], "its own track, and no other one"
-    assert "serpent" not in elsewhere.stdout
-    assert "No film: no agent completed a lap." in elsewhere.stderr
-    assert "drives on kidney" in elsewhere.stderr
-    unseen = json.loads(paddock("race", "demo", "--track", "kidney", "--starts", "1", "--json").stdout)["standings"]
-    assert {row["kind"]: row["is_unseen"] for row in unseen} == {"program": None, "agent": True}
 
+def test_a_race_on_a_circuit_that_the_agent_never_saw_says_so(paddock, here, tmp_path):
+    assert paddock("train", "racing", "--name", "demo", *SMALL).returncode == 0
+    told, doing = here("race", "demo", "--track", "kidney", "--starts", "1", "--video")
+    assert "was trained on oval; it has never seen kidney." in told
+    assert "paddock train racing_multi_track" in told, "it completed no lap"
+    assert "--track oval" in told.partition("Next:")[2], "its own track, and no other one"
+    assert "serpent" not in told
+    assert "No film: no agent completed a lap." in doing
+    assert "drives on kidney" in doing
+    rows = run_race(["demo"], tmp_path / "runs", track="kidney", starts=1).values()["standings"]
+    assert {row["kind"]: row["is_unseen"] for row in rows} == {"program": None, "agent": True}
+
+    told, doing = here("evaluate", "demo", "--episodes", "2")
+    assert re.search(r"off track\t[\d.]+ s\n", told), "values have units"
+    assert "never seen" not in doing
     with pytest.raises(InputError, match="Did you mean 'oval'"):
         run_race(["demo"], tmp_path / "runs", track="ovl")
 

@@ -50,7 +50,7 @@ def test_many_tracks_are_summed_up(run):
 
 def test_a_run_without_a_readable_evaluation_tells_nothing_of_laps(run):
     assert racing_findings(run, CONFIG) == []
-    run.judge([])
+    assert racing_findings(run.judge([]), CONFIG) == []
     (run.judgements / "best.json").write_text("{")
     assert racing_findings(run, CONFIG) == []
 

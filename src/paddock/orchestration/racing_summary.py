@@ -27,14 +27,20 @@ def racing_findings(run: RunFolder, config: RacingConfig) -> list[tuple[str, str
         tracks = list(dict.fromkeys(start["track"] for start in starts))
     except (DamagedError, KeyError, TypeError):
         return []
+    if not starts:
+        return []
     finished = sum(start["lap_time"] is not None for start in starts)
     share = f"{finished} of {len(starts)} starts ({100 * finished / len(starts):.0f} %)"
     found = [("Finish rate", share + (f" on {len(tracks)} tracks" if len(tracks) > 1 else ""))]
     if len(tracks) > MOST_TRACKS:
         return [*_mean_ratio(starts), *found]
+    fastest = min((row["eval/best_lap"] for row in run.read_metrics() if row.get("eval/best_lap")), default=math.inf)
     for track in tracks:
         laps = [start for start in starts if start["track"] == track and start["lap_time"] is not None]
         found += _on_track(track, laps, classical_time(config, track))
+    best = min((start["lap_time"] for start in starts if start["lap_time"] is not None), default=math.inf)
+    if fastest < best:  # Evaluations are ranked by all of their laps.
+        found.append(("Fastest lap", f"{_time(fastest)}, in an evaluation that was worse as a whole"))
     return sorted(found, key=lambda pair: pair[0] == "Finish rate")
 
 
