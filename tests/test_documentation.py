@@ -1,6 +1,8 @@
 """What the documentation tells its reader to write and type works as it stands there, in an empty folder. Only the
 number of steps and episodes is lowered."""
 
+import pytest
+
 from documentation import run_command, run_script, section, write_files
 from paddock.experiments.run import RunFolder
 
@@ -45,3 +47,30 @@ def test_a_reward_of_ones_own_trains_as_documented(tmp_path):
     assert sorted(functions) == ["my_rewards.py:slide"] * 2 + ["my_rewards.py:slide_all"]
     for script in page.scripts:
         run_script(script + "cars.reset(seed=1)\ncars.step(cars.action_space.sample())\n", folder=tmp_path)
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """A folder in which `make demo` has been: with a run named demo."""
+    folder = tmp_path_factory.mktemp("demo")
+    run_command("paddock train racing --name demo", *SHORT_RACE, folder=folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("page", "heading"),
+    [
+        ("README.md", "## Next"),
+        ("docs/python.md", "## Use a trained agent"),
+        ("docs/python.md", "## Train"),
+        ("docs/python.md", "## Environments"),
+        ("docs/runs.md", "## Policies"),
+    ],
+)
+def test_python_in_the_documentation_runs_as_it_stands(demo, page, heading):
+    scripts = section(page, heading).scripts
+    assert scripts
+    (run,) = (demo / "runs").glob("demo-*")
+    for script in scripts:
+        few = script.replace("100_000", "1_024").replace("150_000", "2_048").replace("range(500)", "range(20)")
+        run_script(few.replace("runs/NAME", f"runs/{run.name}"), folder=demo)

@@ -83,9 +83,7 @@ def evaluate(
         return
     with telling() as tell:
         tell(f"evaluating {found.name}: {episodes} episodes")
-        result = found.judge(found.actor, found.make_env, episodes=episodes, seed=seed, deterministic=not stochastic)
-    protocol = {"episodes": episodes, "seed": seed, "deterministic": not stochastic}
-    values = {"subject": found.name, "protocol": protocol, **found.known({**result.metrics(), **result.details()})}
+        result, values = found.evaluate(episodes=episodes, seed=seed, deterministic=not stochastic)
     if video:
         file = found.folder / "videos" / f"evaluation-{seed}.mp4"
         record = getattr(found.judge, "record_video", record_video)

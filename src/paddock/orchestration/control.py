@@ -36,6 +36,7 @@ class Control:
     def __init__(self) -> None:
         self.stop_requested_by: str | None = None
         self.pause_requested_by: str | None = None
+        self.is_guest = False  # Whether the process is somebody else's, a notebook's say, and must not be ended.
         self._going_on = threading.Event()
         self._requests: queue.Queue[Request] = queue.Queue(WAITING)
 
@@ -99,7 +100,10 @@ class Control:
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Turn the first SIGINT or SIGTERM into a request to stop, the second leaves at once; SIGUSR1 pauses, SIGCONT
-        goes on."""
+        goes on. Signals only reach the main thread; in another one nothing is listened to."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
         handlers = {
             **dict.fromkeys(SIGNALS, self._on_signal),
             signal.SIGUSR1: self._on_pause,
@@ -114,6 +118,8 @@ class Control:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.stop_requested_by is not None:
+            if self.is_guest:
+                raise KeyboardInterrupt
             os._exit(130)
         self.stop(signal.Signals(number).name)
         message = f"\n{self.stop_requested_by}: saving, then exiting. Press Ctrl-C again to exit immediately.\n"

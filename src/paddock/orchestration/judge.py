@@ -26,7 +26,7 @@ from paddock.orchestration.checkpoint import CheckpointStore, read_checkpoint
 from paddock.orchestration.experiment import ExperimentConfig
 from paddock.rollout.actor import ActorModule, load_policy, read_description
 from paddock.rollout.controllers import ControllerManager
-from paddock.rollout.evaluation import Judge, MakeEnv, evaluate
+from paddock.rollout.evaluation import Judge, Judgement, MakeEnv, evaluate
 
 ENVIRONMENT, CONTROLLERS = "environment.", "controllers."
 
@@ -49,6 +49,13 @@ class Subject:
             return {name: self.known(values[name]) for name in kept}
         return [self.known(value) for value in values] if isinstance(values, list) else values
 
+    def evaluate(self, *, episodes: int, seed: int, deterministic: bool) -> tuple[Judgement, dict[str, Any]]:
+        """A judgement of the policy, and the same as plain values: who, how, the metrics and every single result."""
+        protocol = {"episodes": episodes, "seed": seed, "deterministic": deterministic}
+        result = self.judge(self.actor, self.make_env, episodes=episodes, seed=seed, deterministic=deterministic)
+        found = self.known({**result.metrics(), **result.details()})
+        return result, {"subject": self.name, "protocol": protocol, **found}
+
     @property
     def note(self) -> str:
         """What to say of it, or nothing."""
@@ -64,6 +71,7 @@ class Wanted:
     controller: str | None
     overrides: Sequence[str]
     is_for_laps: bool
+    keeps_reward: bool
     trusts: bool
 
 
@@ -75,13 +83,15 @@ def find_subject(
     controller: str | None = None,
     overrides: Sequence[str] = (),
     is_for_laps: bool = False,
+    keeps_reward: bool = False,
     trusts: bool = False,
 ) -> Subject:
     """The policy named by `given`: an exported policy's folder, or a run's path or name.
 
-    is_for_laps: the reward is not needed. trusts: the person trusts whatever the folder names to run.
+    is_for_laps: the reward is not needed. keeps_reward: it is, even where who judges does without. trusts: the person
+    trusts whatever the folder names to run.
     """
-    wanted = Wanted(which, controller, overrides, is_for_laps, trusts)
+    wanted = Wanted(which, controller, overrides, is_for_laps, keeps_reward, trusts)
     if (Path(given) / "policy.json").is_file():
         if controller is not None:
             raise InputError(f"'{given}' is an exported policy; a controller can be chosen for a run only.")
@@ -115,7 +125,7 @@ def _exported(folder: Path, name: str, wanted: Wanted, run: RunFolder | None = N
 
 def _as_judged(environment: dict[str, Any], judge: Judge, wanted: Wanted) -> tuple[dict[str, Any], list[str]]:
     needs_reward = getattr(judge, "needs_reward", True) and not wanted.is_for_laps
-    return (environment, []) if needs_reward else without_functions(environment)
+    return (environment, []) if needs_reward or wanted.keeps_reward else without_functions(environment)
 
 
 def _from_checkpoint(run: RunFolder, wanted: Wanted) -> Subject:

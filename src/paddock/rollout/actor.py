@@ -19,10 +19,12 @@ from paddock.core.errors import InputError, unknown_choice
 from paddock.core.files import write_synced
 from paddock.core.permission import UntrustedError
 from paddock.core.reading import DamagedError, read_json
-from paddock.core.specs import Spec
+from paddock.core.specs import ArraySpec, Spec
 from paddock.core.trust import checked
+from paddock.environments.spaces import as_dict
 
 POLICY_FORMAT = 1
+SINGLE = -1  # in place of a number of copies: one, with no axis for it
 Observation = dict[str, Tensor]
 ActorState = dict[str, Tensor] | None
 
@@ -59,15 +61,34 @@ class ActorModule(nn.Module):
         self, observation: Any, state: ActorState = None, *, deterministic: bool = True
     ) -> tuple[np.ndarray, ActorState]:
         """For people: a NumPy observation of one or many copies, to the environment's action and the next state."""
-        parts = observation if isinstance(observation, dict) else {"observation": observation}
-        is_single = all(np.shape(part) == self.spec.observation[name].shape for name, part in parts.items())
-        tensors = {name: torch.as_tensor(np.asarray(part), device=self.device) for name, part in parts.items()}
-        if is_single:
-            tensors = {name: part.unsqueeze(0) for name, part in tensors.items()}
+        arrays, is_single = read_observation(observation, self.spec.only(self.reads))
+        tensors = {name: torch.as_tensor(array, device=self.device) for name, array in arrays.items()}
+        copies = next(iter(tensors.values())).shape[0]
+        if state is not None and (before := next(iter(state.values())).shape[0]) != copies:
+            raise InputError(
+                f"the policy remembers {before} copies, and the observation is of {copies}. Begin with agent.reset(), "
+                "or with a state of None."
+            )
         with torch.inference_mode():
+            state = self.initial_state(copies) if state is None else state
             action, state = self.act(tensors, state, deterministic=deterministic)
         actions = self.to_environment(action)
         return (actions[0] if is_single else actions), state
+
+    @property
+    def reads(self) -> list[str] | None:
+        """Names of the observation's parts that it needs in order to act; None for all of them."""
+        return None
+
+    def forget(self, state: dict[str, Tensor], begins: np.ndarray) -> dict[str, Tensor]:
+        """The recurrent state where the copies [N] that `begins` marks start a new episode."""
+        fresh = self.initial_state(len(begins))
+        assert fresh is not None, "a policy without a memory has nothing to forget"
+        mask = torch.from_numpy(np.asarray(begins, bool)).to(self.device)
+        return {
+            name: torch.where(mask.view(-1, *[1] * (values.dim() - 1)), fresh[name], values)
+            for name, values in state.items()
+        }
 
     @property
     def device(self) -> torch.device:
@@ -88,8 +109,46 @@ class ActorModule(nn.Module):
         write_synced(folder / "policy.json", json.dumps(description, indent=2).encode())
 
 
-def read_description(folder: Path) -> dict[str, Any]:
+def read_observation(observation: Any, spec: Spec) -> tuple[dict[str, np.ndarray], bool]:
+    """The parts that `spec` names as arrays [N, ...], and whether the observation was of one copy, without the N.
+
+    What does not fit is refused with what is expected and what was given.
+    """
+    arrays = {name: _as_array(part) for name, part in as_dict(observation).items()}
+    copies = {_copies(arrays[name], part) if name in arrays else None for name, part in spec.observation.items()}
+    if len(copies) != 1 or None in copies:
+        expected = ", ".join(f"{name} {part.shape} {part.dtype}" for name, part in spec.observation.items())
+        given = ", ".join(f"{name} {array.shape} {array.dtype}" for name, array in arrays.items()) or "nothing"
+        raise InputError(
+            f"the observation does not fit this policy. It reads: {expected}; given: {given}. N copies at once have N "
+            "in front of these shapes. paddock.load(FOLDER).make_env() makes the environment that a policy was trained "
+            "in."
+        )
+    is_single = copies == {SINGLE}
+    parts = {name: arrays[name].astype(part.dtype, copy=False) for name, part in spec.observation.items()}
+    return {name: array[None] if is_single else array for name, array in parts.items()}, is_single
+
+
+def _as_array(part: Any) -> np.ndarray:
+    try:
+        return np.asarray(part)
+    except (ValueError, TypeError):  # Lists of different lengths, say.
+        return np.asarray(None)
+
+
+def _copies(array: np.ndarray, part: ArraySpec) -> int | None:
+    """N of an array [N, ...], SINGLE where there is no N in front, None where the array cannot be such a part."""
+    numbers = "biuf" if np.dtype(part.dtype).kind == "f" else "biu"  # Pictures are whole numbers.
+    if array.dtype.kind not in numbers:
+        return None
+    if array.shape == part.shape:
+        return SINGLE
+    return array.shape[0] if array.ndim and array.shape[1:] == part.shape else None
+
+
+def read_description(folder: str | Path) -> dict[str, Any]:
     """What `policy.json` says."""
+    folder = Path(folder)
     try:
         description = read_json(folder / "policy.json")
     except DamagedError as error:
@@ -133,6 +192,10 @@ class PolicyActor(ActorModule):
         super().__init__(config, pick(components, config.policy, config.normalizer, *config.carries), spec)
         self._policy, self._normalizer = config.policy, config.normalizer
         self._is_recurrent = getattr(components[config.policy], "is_recurrent", False)
+
+    @property
+    def reads(self) -> list[str] | None:
+        return getattr(config_of(self.parts[self._policy]), "parts", None)
 
     def initial_state(self, n: int) -> ActorState:
         policy: Any = self.parts[self._policy]

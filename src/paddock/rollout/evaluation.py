@@ -154,13 +154,7 @@ def _episodes(actor: ActorModule, env: VectorEnv, seed: int, deterministic: bool
         total[done] = 0
         length[done] = 0
         if state is not None and begins.any():
-            keep = torch.from_numpy(~begins)
-            initial = actor.initial_state(copies)
-            assert initial is not None
-            state = {
-                name: torch.where(keep.view(-1, *[1] * (values.dim() - 1)), values, initial[name])
-                for name, values in state.items()
-            }
+            state = actor.forget(state, begins)
 
 
 def episode_frames(actor: ActorModule, env: VectorEnv, seed: int, deterministic: bool) -> Iterator[np.ndarray]:
