@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from paddock.experiments.run import RunFolder
+
 
 @pytest.fixture(scope="module")
 def folder(real_runs, tmp_path_factory):
@@ -197,3 +199,59 @@ def test_verify_from_the_seed(folder):
     assert "identical to step 1,536" in result.stdout
     assert "final policies bit by bit" in result.stdout
     assert "same code, versions and machine" in result.stdout
+
+
+HOSTILE = "\x1b[2J\x1b]0;owned\x07[red]\\[/] [/x]"
+
+
+@pytest.fixture
+def hostile(real_runs, tmp_path):
+    """A run whose folder, name, tags, metrics and events are full of what terminals and rich act on."""
+    (original, *_) = sorted(real_runs.glob("fast-*"))
+    run = RunFolder(tmp_path / "runs" / f"odd{HOSTILE.replace('/', '')}")
+    shutil.copytree(original, run.path, symlinks=True)
+    run.write_config({**run.read_config(), "name": f"odd{HOSTILE}"})
+    run.write_labels(tags=[HOSTILE], is_pinned=True)
+    run.write_manifest(status=f"finished{HOSTILE}", error=HOSTILE, versions={HOSTILE: HOSTILE})
+    run.event(HOSTILE, phase=HOSTILE, note=HOSTILE)
+    run.event("phase", phase=HOSTILE, agent_steps=1)
+    rows = [json.loads(line) for line in run.metrics_file.read_text().splitlines()]
+    lines = [json.dumps({**row, f"eval/{HOSTILE}": float(k)}) for k, row in enumerate(rows)]
+    run.metrics_file.write_text("\n".join(lines) + "\n")
+    shutil.copytree(sorted(real_runs.glob("slow-*"))[0], tmp_path / "runs" / "slow", symlinks=True)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["list", "--metric", f"eval/{HOSTILE}"],
+        ["list", "--filter", HOSTILE],
+        ["show", "odd*"],
+        ["show", HOSTILE],
+        ["compare", "*", "--no-html"],
+        ["compare", "*", "--no-html", "--metrics", f"eval/{HOSTILE}"],
+        ["tag", "odd*", "--add", "more"],
+        ["cleanup", "--keep-recent", "1", "--dry-run"],
+        ["export", "*", "--format", "markdown"],
+        ["export", "*", "--table", "runs"],
+    ],
+)
+def test_names_from_files_cannot_act_on_the_terminal(hostile, arguments):
+    _, text = on_a_terminal(hostile, *arguments)
+    assert "Traceback" not in text
+    assert "\x1b]" not in text, "sequences that set the title"
+    assert "\x07" not in text
+    assert "\\x1b" in text, "written out"
+    result = piped(hostile, *arguments)
+    assert "Traceback" not in result.stderr
+    if arguments[0] != "export":  # Which gives other programs what is there.
+        assert "\x1b" not in result.stdout + result.stderr
+
+
+def test_a_run_with_hostile_names_opens_as_a_report(hostile, browser):
+    result = piped(hostile, "compare", "*", "--html", "report.html")
+    assert result.returncode == 0, result.stderr
+    browser.open(hostile / "report.html")
+    assert browser.problems == []
+    assert "owned" in browser.run("document.querySelector('h1').textContent")

@@ -36,6 +36,9 @@ def test_yaml_with_modest_aliases_is_read(tmp_path):
         ("a: [1, 2", "not YAML"),
         ("!!python/object/apply:os.system ['true']", "not YAML"),
         ("a: \x00", "not YAML"),
+        ('a: !!int ""', "not YAML"),
+        ("a: !!bool perhaps", "not YAML"),
+        ("a: !!timestamp soon", "not YAML"),
     ],
 )
 def test_hostile_yaml_is_refused_in_a_sentence(tmp_path, text, reason):

@@ -291,3 +291,14 @@ def test_sizes(text, expected):
 def test_a_bad_size_is_refused():
     with pytest.raises(InputError, match="is not a size"):
         parse_size("big")
+
+
+def test_export_to_csv_writes_no_formulas_and_leaves_numbers_alone(tmp_path, make_run):
+    run = make_run(tmp_path, "a", scores=(-1.0, 2.0), environment="=HYPERLINK(0)")
+    rows = [{**row, "phase": phase} for row, phase in zip(run.read_metrics(), ("@SUM(1)", "-2+3"), strict=True)]
+    run.metrics_file.write_text("".join(json.dumps({**row, "=eval/x": 1.0}) + "\n" for row in rows))
+    lines = write_rows(export_rows(tmp_path, ["a"], "points", [], []), "csv", None).splitlines()
+    assert lines[0].endswith(",'=eval/x")
+    assert ",'@SUM(1),-1.0," in lines[1]
+    assert ",'-2+3,2.0," in lines[2]
+    assert ",'=HYPERLINK(0)," in write_rows(export_rows(tmp_path, ["a"], "runs", [], []), "csv", None)

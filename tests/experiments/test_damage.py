@@ -223,9 +223,88 @@ def test_a_damaged_file_is_a_sentence_about_one_run(runs, file, damage, tmp_path
             book.details(RunFolder(runs / "fast"))
         assert refusal.value.status == 409
 
-    if file != SEAL:
-        with contextlib.suppress(InputError), resumed_run(RunFolder(runs / "fast"), [], Console(quiet=True)):
-            pass
+    with contextlib.suppress(InputError), resumed_run(RunFolder(runs / "fast"), [], Console(quiet=True)):
+        pass
     assert fingerprint(runs / "slow") == sound
     if path.is_dir():
         path.rmdir()  # Lest the clean-up of temporary folders stumbles over it.
+
+
+@pytest.mark.parametrize(
+    ("file", "damage", "arguments"),
+    [
+        ("config.yaml", bomb, []),
+        ("metrics.jsonl", pipe, []),
+        ("metrics.jsonl", nuls, []),
+        (SEAL, deep, ["--from", "latest"]),
+        (SEAL, "inner types", ["--from", "latest"]),
+    ],
+)
+def test_verify_refuses_a_damaged_run_in_a_sentence(runs, file, damage, arguments):
+    damage_file(runs, file, damage)
+    code, _, errors = command("verify", "fast", *arguments, "--runs-dir", str(runs))
+    assert (code, errors.startswith("error:")) == (2, True)
+
+
+@pytest.mark.parametrize("damage", [half, pipe, loop])
+def test_a_run_is_found_by_its_id_beside_damaged_ones(runs, damage):
+    wanted = RunFolder(runs / "slow").read_manifest()["id"]
+    damage_file(runs, "manifest.json", damage)
+    assert RunFolder.find(runs, wanted).name == "slow"
+    assert RunFolder.find(runs, str(runs / "fast")).name == "fast"
+
+
+def test_only_damaged_runs_are_refused_with_all_their_sentences(runs):
+    damage_file(runs, "config.yaml", half)
+    damage_file(runs, "manifest.json", pipe)
+    for arguments in (["compare", "fast", "--no-html"], ["export", "fast"]):
+        code, _, errors = command(*arguments, "--runs-dir", str(runs))
+        assert code == 2
+        assert "config.yaml" in errors
+        assert "manifest.json" in errors
+
+
+def test_compare_says_in_the_terminal_which_runs_and_lines_it_left_out(runs):
+    lines = (runs / "slow" / "metrics.jsonl").read_bytes().splitlines(keepends=True)
+    (runs / "slow" / "metrics.jsonl").write_bytes(b"".join([lines[0], b"\x00\xff\n", *lines[1:]]))
+    damage_file(runs, "config.yaml", bomb)
+    _, shown, _ = command("compare", "fast", "slow", "--no-html", "--runs-dir", str(runs))
+    assert "note: Run 'fast' is damaged and left out:" in shown
+    assert "has 1 line that cannot be read and is left out" in shown
+    _, listed, _ = command("list", "--filter", "status=damaged", "--json", "--runs-dir", str(runs))
+    assert [record["folder"] for record in json.loads(listed)] == ["fast", "slow"]
+
+
+def test_cleanup_leaves_a_damaged_run_alone_and_frees_the_others(runs):
+    damage_file(runs, "labels.json", half)  # It may have been pinned.
+    (runs / "slow" / "lock").unlink(missing_ok=True)
+    code, _, _ = command("cleanup", "--keep-recent", "0", "--yes", "--runs-dir", str(runs))
+    assert code == 0
+    assert (runs / "fast" / "checkpoints").exists()
+    assert not (runs / "slow" / "checkpoints").exists()
+
+
+def test_a_line_that_a_kill_cut_short_is_no_damage(runs):
+    run = RunFolder(runs / "fast")
+    with run.events_file.open("ab") as file:
+        file.write(b'{"time": "2026-01-01T00:00:00", "eve')
+    run.event("resumed", checkpoint=None)
+    _, listed, _ = command("list", "--json", "--runs-dir", str(runs))
+    assert [record["status"] for record in json.loads(listed)] == ["finished", "finished"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.parametrize("file", RECORDS)
+def test_a_file_that_may_not_be_read_is_a_damaged_run(runs, file):
+    (runs / "fast" / file).chmod(0)
+    _, listed, _ = command("list", "--json", "--runs-dir", str(runs))
+    assert [record["status"] for record in json.loads(listed)] == ["damaged", "finished"]
+
+
+def test_a_resumed_run_whose_log_lost_its_end_goes_on_after_the_last_whole_line(runs, caplog):
+    run = RunFolder(runs / "fast")
+    half(run.metrics_file)
+    before = run.metrics_file.read_bytes()
+    with resumed_run(run, [], Console(quiet=True)):
+        assert run.metrics_file.read_bytes() == before[: before.rfind(b"\n") + 1]
+    assert "what it lost stays lost" in caplog.text

@@ -5,7 +5,9 @@ Shapes: T logged points of a metric, P drawn points.
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import stat
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -13,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -27,6 +30,7 @@ WORTH_PROCESSES = 64_000_000  # bytes of logs from which on several processes re
 CHUNK = 1 << 18  # bytes
 LARGE = 32_000_000  # bytes of a log from which on it is sampled
 SAMPLED = 10_000  # points
+_NOT_A_FIELD = re.compile(r'["\\\x00-\x1f]')
 
 
 @dataclass(frozen=True)
@@ -150,15 +154,41 @@ def _decoder(names: Sequence[str]) -> Any:
     """Decodes a logged line into a row with `agent_steps`, `seconds` and `metric_<number>`, and skips the rest."""
     import msgspec
 
+    if any(map(_NOT_A_FIELD.search, names)):
+        return _PlainDecoder(names)
     fields = [(f"metric_{number}", float | None, None) for number in range(len(names))]
     renames = {f"metric_{number}": name for number, name in enumerate(names)}
     columns: list[Any] = [("agent_steps", float), ("seconds", float), *fields]
     return msgspec.json.Decoder(msgspec.defstruct("Row", columns, rename=renames, gc=False))
 
 
+class _PlainDecoder:
+    """The same, slower, for names that msgspec does not take for a field: somebody's metric has a quote in it."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        import msgspec
+
+        self._names = names
+        self._decode = msgspec.json.Decoder(dict[str, float | str | None]).decode
+        row: Any = msgspec.defstruct("Row", [("agent_steps", float), ("seconds", float)])
+        self._row = msgspec.json.Decoder(row).decode
+
+    def decode(self, line: bytes) -> SimpleNamespace:
+        values, row = self._decode(line), self._row(line)
+        metrics = {f"metric_{number}": _number(values.get(name)) for number, name in enumerate(self._names)}
+        return SimpleNamespace(agent_steps=row.agent_steps, seconds=row.seconds, **metrics)
+
+    def decode_lines(self, text: bytes) -> list[SimpleNamespace]:
+        return [self.decode(line) for line in text.split(b"\n") if line]
+
+
+def _number(value: Any) -> float | None:
+    return value if isinstance(value, float) else None
+
+
 def _sampled(opened: BinaryIO, names: Sequence[str]) -> dict[str, bytes]:
     """For each metric lines that name it: at most one in each of `SAMPLED` stretches of the file, and the last one."""
-    quoted = {name: f'"{name}":'.encode() for name in names}
+    quoted = {name: json.dumps(name, ensure_ascii=False).encode() + b":" for name in names}
     stride = os.fstat(opened.fileno()).st_size // SAMPLED
     lines: dict[str, list[bytes]] = {name: [] for name in names}
     last = dict.fromkeys(names, b"")

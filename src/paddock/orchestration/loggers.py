@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from rich.console import Console
 from paddock.config.schema import Schema
 from paddock.core.files import open_to_append
 from paddock.core.lazy import require
+from paddock.experiments.documents import LONGEST_LINE
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.terminal import Limits, Terminal
 
@@ -63,13 +65,20 @@ class JsonLines:
     def position(self) -> int:
         return self._file.tell()
 
-    def rewind(self, position: int) -> None:
-        """Forget what was logged after the checkpoint that is resumed from."""
-        self._file.truncate(position)
-        self._file.seek(position)
-
     def close(self) -> None:
         self._file.close()
+
+
+def rewind_log(file: Path, position: int) -> None:
+    """Forget what was logged after the checkpoint that is resumed from. A log that has lost its end since goes on after
+    its last whole line."""
+    with open_to_append(file) as opened:
+        size = opened.seek(0, os.SEEK_END)
+        if size < position:
+            log.warning("'%s' is shorter than at the checkpoint that is resumed from; what it lost stays lost.", file)
+            begin = max(size - LONGEST_LINE, 0)
+            position = begin + os.pread(opened.fileno(), size - begin, begin).rfind(b"\n") + 1
+        opened.truncate(position)
 
 
 class TensorBoard:

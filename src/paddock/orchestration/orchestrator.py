@@ -13,7 +13,6 @@ from paddock.components.freezing import set_frozen
 from paddock.config.schema import instantiate
 from paddock.core.cadence import Every
 from paddock.core.errors import InputError, NonFiniteError, PaddockError
-from paddock.core.files import open_to_append
 from paddock.core.seeding import get_random_state, set_random_state
 from paddock.core.trees import save_tree
 from paddock.experiments.run import RunFolder, now
@@ -24,7 +23,7 @@ from paddock.orchestration.desk import Desk
 from paddock.orchestration.diagnostics import Diagnostics
 from paddock.orchestration.experiment import ExperimentConfig
 from paddock.orchestration.judgements import keep_judgement
-from paddock.orchestration.loggers import JsonLines, Logger, Row
+from paddock.orchestration.loggers import JsonLines, Logger, Row, rewind_log
 from paddock.orchestration.metrics import Metrics
 from paddock.orchestration.monitoring import Monitor
 from paddock.orchestration.phase_scheduler import COLLECT, EVALUATE, Action, PhaseConfig, PhaseScheduler
@@ -355,8 +354,7 @@ class Orchestrator:
             self._is_save_due.set_state(self.counters.agent_steps // self._is_save_due.period)
         self._best_score, self._last_evaluation = state["best_score"], state["last_evaluation"]
         self._seconds_before = state["seconds"]
-        with open_to_append(self.run_folder.metrics_file) as file:
-            file.truncate(state["metrics_position"])
+        rewind_log(self.run_folder.metrics_file, state["metrics_position"])
         set_random_state(state["random"])
 
     def _finish(self) -> Outcome:
