@@ -2,11 +2,13 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -173,6 +175,28 @@ def test_runs_and_policies_are_loaded_by_path_text_and_name(pole, monkeypatch):
         assert agent.act(observation) in (0, 1)
     assert paddock.load_policy(str(places[2])).predict(observation)[0] == agents[2].act(observation)
     assert paddock.load(folder, controller="random").act(observation) in (0, 1)
+
+
+def test_load_runs_no_code_of_a_policy_from_elsewhere_unless_trusted(pole, notebook):
+    folder = notebook / "shared"
+    shutil.copytree(pole.folder / "policy" / "best", folder)
+    description = json.loads((folder / "policy.json").read_bytes())
+    description["environment"] |= {"_target_": "strangers_world.make"}
+    (folder / "policy.json").write_text(json.dumps(description))
+    Path("strangers_world.py").write_text(
+        "from paddock.environments.gym import GymConfig\nfrom paddock.environments import gym\n"
+        "open('ran', 'w').close()\n"
+        "def make(config: GymConfig, num_envs, render_mode=None):\n    return gym.make(config, num_envs, render_mode)\n"
+    )
+    with pytest.raises(paddock.InputError, match="strangers_world"):
+        paddock.load(folder)
+    assert not Path("ran").exists()
+    sys.path.append(str(notebook))
+    try:
+        assert paddock.load(folder, trust=True).make_env().num_envs == 1
+    finally:
+        sys.path.remove(str(notebook))
+    assert Path("ran").exists()
 
 
 @pytest.mark.parametrize(
