@@ -263,8 +263,8 @@ def _refusal(folder: Path, found: Sequence[Danger]) -> str:
     return (
         f"'{folder}' does not carry your signature, and it is more than data:\n"
         + "\n".join(lines)
-        + "\nNothing of this was done. If you know what it does and want it, add --trust on the command line, or trust=True in Python; "
-        "that is remembered for exactly this content."
+        + "\nNothing of this was done. If you know what it does and want it, add --trust on the command line, or "
+        "trust=True in Python; that is remembered for exactly this content."
     )
 
 
