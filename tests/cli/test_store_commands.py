@@ -69,7 +69,7 @@ def test_list_on_a_terminal_never_cuts_a_name(folder, columns):
     assert "4 runs: 4 finished" in text
     for path in (folder / "runs").glob("*-*/"):
         assert path.name in text
-    assert ("Left out for want of width" in text) == (columns == 70)
+    assert ("Hidden columns (terminal too narrow)" in text) == (columns == 70)
 
 
 def test_list_starts_without_the_heavy_imports(folder):

@@ -23,7 +23,7 @@ def telling() -> Iterator[Callable[[str], None]]:
     if not console.is_terminal:
         yield lambda text: console.print(f"{text} ...", soft_wrap=True)
         return
-    with console.status("") as status:
+    with console.status("loading ...") as status:
         yield lambda text: status.update(f"{text} ...")
 
 

@@ -38,7 +38,7 @@ def show_table(
     console.print(make_table([columns[k] for k in kept], [[row[k] for k in kept] for row in rows], title=title))
     if len(kept) < len(names):
         left_out = ", ".join(name for number, name in enumerate(names) if number not in kept)
-        console.print(f"[dim]Left out for want of width: {markup(left_out)}.[/]")
+        console.print(f"[dim]Hidden columns (terminal too narrow): {markup(left_out)}.[/]")
 
 
 def say(text: object = "") -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from paddock.core.text import printable
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.racing_page import write_page
 from paddock.orchestration.racing_race import AGENT, PERSON, Race
@@ -64,8 +65,9 @@ def print_race(console: Console, race: Race, files: Mapping[str, Path]) -> None:
     for name, file in files.items():
         console.print(f"{name}: {file}", highlight=False, soft_wrap=True)
     for sentence in [*race.unseen.values(), *_advice(race)]:
-        console.print(sentence, highlight=False, soft_wrap=True)
-    console.print(f"Next: {_next_step(race, files['page'])}", highlight=False, soft_wrap=True)
+        console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+    step = printable(_next_step(race, files["page"]))
+    console.print(f"Next: {step}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _advice(race: Race) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from paddock.core.errors import PaddockError
 from paddock.core.reading import DamagedError, read_json
+from paddock.core.text import printable
 from paddock.environments.racing_config import RacingConfig
 from paddock.experiments.run import RunFolder
 from paddock.rollout.racing_classical import classical_lap
@@ -47,12 +48,12 @@ def racing_findings(run: RunFolder, config: RacingConfig) -> list[tuple[str, str
 def _on_track(track: str, laps: Sequence[Mapping[str, Any]], classical: float | None) -> list[tuple[str, str]]:
     known = _time(classical) if classical is not None else "completes no lap"
     if not laps:
-        return [("Best lap", f"no start completed a lap on {track}"), ("Classical driver", known)]
+        return [("Best lap", printable(f"no start completed a lap on {track}")), ("Classical driver", known)]
     best = min(laps, key=lambda lap: lap["lap_time"])
     time, reference = best["lap_time"], best["reference"]
     over = 100 * (time / reference - 1)
     compared = f"{abs(over):.1f} % {'over' if over >= 0 else 'under'} the reference lap"
-    lap = f"{_time(time)} on {track}, {compared} ({_time(reference)})"
+    lap = printable(f"{_time(time)} on {track}, {compared} ({_time(reference)})")
     if classical is not None:
         known += f"; the agent is {abs(classical - time):.3f} s {'faster' if time < classical else 'slower'}"
     return [("Best lap", lap), ("Classical driver", known)]

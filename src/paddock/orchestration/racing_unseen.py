@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from paddock.core.reading import read_json
+from paddock.core.text import printable
 from paddock.experiments.run import RunFolder
 from paddock.sim.track import PROCEDURAL_PREFIX
 from paddock.sim.track_sources import DEFAULT_TRACK
@@ -58,12 +59,12 @@ def unseen_note(name: str, environment: Environment, track: str) -> str | None:
     """One sentence for an agent on a track that it does not know; None where it knows the track."""
     if "track" not in environment or not is_unseen(environment, track):
         return None
-    return f"{name} was trained on {trained_on(environment)}; it has never seen {track}."
+    return printable(f"{name} was trained on {trained_on(environment)}; it has never seen {track}.")
 
 
 def unseen_advice(track: str) -> str:
     """What to do about an agent that does not get round a track it never saw."""
-    return (
+    return printable(
         f"For circuits that an agent has not seen: paddock train {FOR_ANY_TRACK}. "
         f"For this one: paddock train racing environment.track={track}"
     )
