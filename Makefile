@@ -27,7 +27,7 @@ demo: $(READY)
 	@$(BIN)/python -m paddock race demo --video
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(TESTS)
 
 lint: $(READY)
 	$(BIN)/ruff check src tests benchmarks

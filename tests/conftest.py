@@ -66,8 +66,23 @@ def experiment(tmp_path):
     return make
 
 
+def pytest_collection_modifyitems(items) -> None:
+    """Tests that need a browser can be chosen: `pytest -m browser`."""
+    for item in items:
+        if {"browser", "pages"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker("browser")
+
+
+@pytest.fixture(scope="session")
+def chromium_program() -> str:
+    """Chromium's program. Fixtures that a page is opened with ask for it first: without one nothing is started."""
+    from browser import chromium
+
+    return chromium()
+
+
 @pytest.fixture
-def browser():
+def browser(chromium_program):
     """A real headless Chromium with one page: see tests/browser.py."""
     from browser import Browser
 

@@ -4,20 +4,20 @@ import pytest
 
 
 @pytest.fixture
-def pages():
+def pages(chromium_program):
     """Browser windows that note every complaint and every address: see pitwall.py."""
     from pitwall import PATIENCE, Pages
     from playwright.sync_api import expect, sync_playwright
 
     expect.set_options(timeout=1000 * PATIENCE)
     with sync_playwright() as playwright:
-        opened = Pages(playwright)
+        opened = Pages(playwright, chromium_program)
         yield opened
         opened.browser.close()
 
 
 @pytest.fixture(scope="module")
-def empty_server(tmp_path_factory):
+def empty_server(chromium_program, tmp_path_factory):
     """A server over a folder without runs; not to be given any."""
     from pitwall import Server
 
@@ -27,7 +27,7 @@ def empty_server(tmp_path_factory):
 
 
 @pytest.fixture
-def server(tmp_path):
+def server(chromium_program, tmp_path):
     """A server of the test's own, which may be killed."""
     from pitwall import Server
 

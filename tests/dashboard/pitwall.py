@@ -11,8 +11,6 @@ from pathlib import Path
 
 import psutil
 
-from browser import chromium
-
 # Small enough to start in a moment, long enough to be there until a test ends.
 RACING = [
     "environment.track=oval", "environment.num_envs=24", "workflow.rollout_steps=480", "workflow.minibatch_size=240",
@@ -71,8 +69,8 @@ class Server:
 class Pages:
     """A browser. Every page notes what its console complains of and which addresses it asks for."""
 
-    def __init__(self, playwright) -> None:
-        self.browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
+    def __init__(self, playwright, program: str) -> None:
+        self.browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
         self.problems: list[str] = []
         self.requests: list[str] = []
 

@@ -27,7 +27,7 @@ def small_oval() -> str:
 
 
 @pytest.fixture
-def server(tmp_path, monkeypatch):
+def server(chromium_program, tmp_path, monkeypatch):
     monkeypatch.setenv("PADDOCK_HOME", str(tmp_path / "home"))
     (tmp_path / "little.csv").write_text(small_oval())
     command = [sys.executable, "-m", "paddock", "tracks", "import", "little.csv"]
