@@ -23,7 +23,7 @@ from paddock.experiments.records import ALIVE, CRASHED, RunRecord
 from paddock.experiments.run import RunFolder, run_names
 from paddock.experiments.store import open_store
 from paddock.orchestration.channel_frames import read_address
-from paddock.orchestration.policies import list_policies
+from paddock.orchestration.policies import list_policies, training_tracks
 
 DRIVES = "drives"  # folder of driving sessions, below that of the runs
 FRESH = 0.3  # s that a list of runs is good for
@@ -57,6 +57,10 @@ class RunBook:
         if run.path.resolve().parent != self.runs_dir:
             raise InputError(f"run '{given}' is not in '{self.runs_dir}'; say where with --runs-dir.")
         return run.name
+
+    def section(self, run: str) -> str:
+        """Of the page, in which a run is shown: the driver's seat, or what a training run has."""
+        return "drive" if run in run_names(self.drives_dir) else "run"
 
     def is_live(self, run: RunFolder) -> bool:
         """Whether somebody can attach to it."""
@@ -129,7 +133,9 @@ class RunBook:
             if not policies:
                 continue
             environment = self.config(run).get("environment") or {}
-            place = {name: environment.get(name) for name in ("track", "car")} if "car" in environment else None
+            place = None
+            if "car" in environment:
+                place = {"track": environment.get("track"), "car": environment["car"], **training_tracks(environment)}
             for policy in policies:
                 entry = {"run": run.name, "name": policy["name"], "track": None, "car": None, **(place or {})}
                 found.append(

@@ -276,6 +276,7 @@ def session_folder(grid: Grid, request: DriveRequest) -> RunFolder:
         "track": grid.env.world.tracks[0].name,
         "car": grid.env.config.car,
         "against": request.against,
+        "trained_on": grid.trained_on,
         "driver": request.driver,
         "environment": grid.env.config.to_dict(),
     }

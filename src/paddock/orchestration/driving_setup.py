@@ -22,7 +22,7 @@ from paddock.environments.racing_rewards import Ends, without_functions
 from paddock.environments.racing_world import car_of
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.driving_seats import ClassicalSeat, PolicySeat, Seat, load_actor
-from paddock.orchestration.policies import BEST, LATEST
+from paddock.orchestration.policies import BEST, LATEST, training_tracks
 from paddock.orchestration.racing_unseen import saved_environment, unseen_advice, unseen_note
 from paddock.rollout.racing_records import LARGEST_FILE, LapRecord, as_ghost, read_lap, write_lap
 from paddock.sim.compiling import announced
@@ -53,6 +53,7 @@ class Grid:
     """Everything that stands at the start. apart: ticks of the world between two decisions of an agent.
 
     pilot: drives the person's car in the modes `ai` and `assisted`. rival: drives the other car, if there is one.
+    trained_on: the roads that the agent knows; None where no agent drives.
     """
 
     env: RacingVectorEnv
@@ -62,6 +63,7 @@ class Grid:
     pilot: Seat
     rival: Seat | None
     ghosts: list[dict[str, Any]]
+    trained_on: dict[str, Any] | None = None
 
 
 @announced()
@@ -84,7 +86,8 @@ def line_up(request: DriveRequest) -> Grid:
         actor = load_actor(folder, trusts=request.trusts)
         pilot, rival = (PolicySeat(env, car, actor, sight, actions, apart) for car in (0, 1))
     ghosts = list(_ghosts(env, _world_config(base, apart, has_rival=False), folder))
-    return Grid(env, sight, actions, apart, pilot, rival, ghosts)
+    trained_on = training_tracks(saved_environment(folder)) if folder is not None else None
+    return Grid(env, sight, actions, apart, pilot, rival, ghosts, trained_on)
 
 
 def unseen_by_opponent(request: DriveRequest, track: str) -> str | None:

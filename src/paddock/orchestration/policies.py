@@ -32,6 +32,14 @@ class _Record(msgspec.Struct):
     improved: list[str] = msgspec.field(default_factory=list)
 
 
+def training_tracks(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """On which roads an agent of the racing world was trained: `tracks` by name, or so many `procedural` ones."""
+    procedural = environment.get("procedural") or 0
+    track = environment.get("track")
+    named = [track] if isinstance(track, str) else [one for one in track or () if isinstance(one, str)]
+    return {"tracks": [] if procedural else named, "procedural": procedural}
+
+
 class Savable(Protocol):
     """A policy that can be written to a folder."""
 

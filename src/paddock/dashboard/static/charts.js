@@ -16,7 +16,7 @@ const PANELS = [
   ['Losses', /loss/],
   ['Exploration', /(entropy|temperature|alpha|epsilon|exploration|noise|log_std)/],
   ['Change of policy', /\/(kl|clip_fraction)$/],
-  ['Throughput, steps/s', /(steps_per_second|updates_per_second)$/],
+  ['Steps/s while collecting', /steps_per_second$/],
   ['Gradient norm', /gradient_norm/],
   ['Learning rate', /learning_rate/],
   ['Machine, %', /^system\/.*percent$/],

@@ -3,7 +3,7 @@
 import { get } from './api.js';
 import { act } from './controls.js';
 import { button, choice, delta, html, isNumber, lapTime, replace, statusChip, toast, write } from './dom.js';
-import { MODES } from './drive_view.js';
+import { MODES, unknownTrack } from './drive_view.js';
 import { Inputs } from './inputs.js';
 import { LapTiming } from './lap_timing.js';
 import { Live } from './live.js';
@@ -15,17 +15,18 @@ const SEND_EVERY = 1000 / 60 - 2; // ms
 const OWN_CAR = 0;
 
 export async function openCockpit(main, { id }, state) {
-  await get(`/api/runs/${encodeURIComponent(id)}`);
+  const { config } = await get(`/api/runs/${encodeURIComponent(id)}`);
   document.title = 'Driving · Paddock';
-  const cockpit = new Cockpit(id, state);
+  const warning = config?.trained_on ? unknownTrack('The agent', config.trained_on, config.track) : null;
+  const cockpit = new Cockpit(id, state, warning);
   replace(main, cockpit.element);
   document.activeElement?.blur();
   return () => cockpit.close();
 }
 
 class Cockpit {
-  constructor(id, state) {
-    Object.assign(this, { id, state, mode: 'manual', sent: 0 });
+  constructor(id, state, warning) {
+    Object.assign(this, { id, state, warning, mode: 'manual', sent: 0 });
     this.inputs = new Inputs();
     this.inputs.oncleared = () => this.live?.send({ type: 'release' });
     this.timing = new LapTiming();
@@ -69,7 +70,8 @@ class Cockpit {
         html('div', { class: 'right' },
           html('section', { class: 'card' }, html('div', { class: 'row spread' }, html('h1', {}, 'Drive'), html('span', { class: 'row' }, this.ping, this.chip)),
             this.modes, this.assistRow, html('div', { class: 'row' },
-              button('Back to the line', () => this._reset()), button('End the drive', () => this._leave())), this.notice),
+              button('Back to the line', () => this._reset()), button('End the drive', () => this._leave())),
+            this.warning ? html('p', { class: 'warning small' }, this.warning) : null, this.notice),
           html('section', { class: 'card' }, html('h2', {}, 'Sectors'),
             html('div', { class: 'scroll' }, html('table', { class: 'sectors' }, html('thead', {}, this.heads), this.board))),
           html('section', { class: 'card' }, html('h2', {}, 'Your laps'), this.lapList))));

@@ -10,27 +10,45 @@ export async function openGarage(main, { query }) {
   document.title = 'Drive · Paddock';
   const [tracks, cars, policies] = await Promise.all([get('/api/tracks'), get('/api/cars'), get('/api/policies').catch(() => [])]);
   const racers = policies.filter((row) => row.is_racing !== false);
-  const wanted = query.get('track') ?? (tracks.find(({ name }) => name === FIRST) ?? tracks[0])?.name;
+  const names = new Set(tracks.map(({ name }) => name));
+  const agent = () => racers.find((row) => `${row.run}/${row.name}` === opponent.value);
+  const ownTrack = (row) => row?.tracks?.find((name) => names.has(name));
+  let hasChosenTrack = query.has('track');
   let mode = query.get('mode') ?? 'manual';
   const car = html('select', { id: 'drive-car' }, cars.map((name) => html('option', {}, name)));
   car.value = [query.get('car'), USUAL_CAR].find((name) => cars.includes(name)) ?? cars[0];
   const opponent = html('select', { id: 'drive-opponent' });
+  const note = html('p', { class: 'small', role: 'status' });
   const problem = html('p', { class: 'problem', role: 'alert', hidden: true });
   const trouble = html('p', { class: 'problem', role: 'alert', hidden: true });
   const start = html('button', { class: 'strong', type: 'submit' }, 'To the grid');
   const board = html('div', { class: 'small soft' });
   const cards = html('div', { class: 'cards tracks', role: 'radiogroup', 'aria-label': 'Track' });
   const form = html('form', { class: 'start' }, html('div', {}, trouble, cards), html('aside', { class: 'card sticky' }, html('h2', {}, 'Your drive'),
-    field('Car', car), field('Opponent', opponent, 'Saved policies of this folder race you on any track.'),
+    field('Car', car), field('Opponent', opponent, 'Saved policies of this folder race you on the tracks that they know, and on others as well as they can.'), note,
     html('div', { class: 'field' }, html('span', {}, 'Who steers'), choice('Who steers', MODES, mode, (value) => { mode = value; })),
     problem, html('div', { class: 'row' }, start), help(), board));
   const chosen = () => form.querySelector('input[name=track]:checked')?.value;
 
+  replace(opponent, html('option', { value: '' }, 'Nobody'), html('option', { value: 'classical' }, 'Classical driver'),
+    racers.map((row) => html('option', { value: `${row.run}/${row.name}` }, policyName(row))));
+  opponent.value = query.get('opponent') ?? 'classical';
+  const wanted = query.get('track') ?? ownTrack(agent()) ?? (tracks.find(({ name }) => name === FIRST) ?? tracks[0])?.name;
+
   function refresh() {
-    replace(opponent, html('option', { value: '' }, 'Nobody'), html('option', { value: 'classical' }, 'Classical driver'),
-      racers.map((row) => html('option', { value: `${row.run}/${row.name}` }, policyName(row))));
-    opponent.value = query.get('opponent') ?? 'classical';
+    const row = agent(), warning = row ? unknownTrack(`${row.run}/${row.name}`, row, chosen()) : null;
+    if (row && cars.includes(row.car)) car.value = row.car;
+    car.disabled = Boolean(row); // an agent knows one car
+    note.className = `small ${warning ? 'warning' : 'soft'}`;
+    write(note, warning ?? (row ? trainedOn(row) : ''));
     showLaps(board, chosen());
+  }
+
+  /** An agent is met on a road that it knows, unless another one was chosen by hand. */
+  function meet() {
+    const own = ownTrack(agent());
+    if (own && !hasChosenTrack) form.querySelector(`input[name=track][value=${CSS.escape(own)}]`).checked = true;
+    refresh();
   }
 
   /** The server measures tracks in the background: what is not known yet is asked for again. */
@@ -53,7 +71,12 @@ export async function openGarage(main, { query }) {
       }, 2000);
   }
 
-  form.addEventListener('change', (event) => { if (event.target.name === 'track') showLaps(board, chosen()); });
+  form.addEventListener('change', (event) => {
+    if (event.target === opponent) return meet();
+    if (event.target.name !== 'track') return undefined;
+    hasChosenTrack = true;
+    return refresh();
+  });
   onSubmit(form, problem, async () => {
     const { id } = await post('/api/drive', { track: chosen(), car: car.value, opponent: opponent.value || null, mode });
     toast('Warming the tyres…');
@@ -66,9 +89,24 @@ export async function openGarage(main, { query }) {
   return () => clearTimeout(timer);
 }
 
+const list = (names) => (names.length > 3 ? `${names.slice(0, 3).join(', ')} and ${names.length - 3} more` : names.join(', '));
+
+function trainedOn({ tracks = [], procedural = 0 }) {
+  if (procedural) return `Trained on ${procedural} generated circuits.`;
+  return tracks.length ? `Trained on ${list(tracks)}.` : '';
+}
+
+/** What there is to say when an agent is to drive where it never was; null where it knows the road, or nothing is known of it. */
+export function unknownTrack(name, { tracks = [], procedural = 0 }, track) {
+  if (!track || tracks.includes(track) || (!procedural && !tracks.length)) return null;
+  if (procedural) return `${name} was trained on ${procedural} generated circuits; ${track} is new to it.`;
+  return `${name} was trained on ${list(tracks)} only and has never driven ${track}: it may leave the road and stay there. `
+    + 'The experiment racing_multi_track trains an agent for circuits that it has never seen.';
+}
+
 function policyName(row) {
   const lap = row.metrics?.['eval/best_lap'];
-  return [`${row.run} · ${row.name}`, lap ? lapTime(lap) : null, row.track].filter(Boolean).join(' · ');
+  return [`${row.run} · ${row.name}`, lap ? lapTime(lap) : null, row.procedural ? null : list(row.tracks ?? [])].filter(Boolean).join(' · ');
 }
 
 async function showLaps(board, track) {

@@ -58,9 +58,9 @@ export class Events {
 const title = (name) => name.replace(/^step-0*(\d+)$/, (_, steps) => `step ${compact(Number(steps))}`);
 
 export class Policies {
-  /** track: where the run drives, for a race against one of them; null where nobody can. */
-  constructor(id, track) {
-    Object.assign(this, { id, track });
+  /** isRacing: whether a person can race against one of them. */
+  constructor(id, isRacing) {
+    Object.assign(this, { id, isRacing });
     this.body = html('div', {});
     this.element = html('section', { class: 'card' }, html('h2', {}, 'Saved policies'),
       html('p', { class: 'soft small' }, 'Kept by you, and by the run itself whenever it improves.'), this.body);
@@ -100,11 +100,11 @@ export class Policies {
     return html('li', { 'data-policy': row.name }, html('div', {}, html('b', {}, title(row.name)), ' ',
       html('span', { class: 'soft small' }, age), html('div', { class: 'soft small' },
         told.map(([name, value]) => `${name.replace(/^eval\//, '').replaceAll('_', ' ')} ${shown(name, value)}`).join(' · '))),
-      row.is_loaded ? html('span', { class: 'good small' }, 'in use') : null, load, this.track ? this._race(row) : null);
+      row.is_loaded ? html('span', { class: 'good small' }, 'in use') : null, load, this.isRacing ? this._race(row) : null);
   }
 
   _race(row) {
-    const query = new URLSearchParams({ track: this.track, opponent: `${this.id}/${row.name}` });
+    const query = new URLSearchParams({ opponent: `${this.id}/${row.name}` });
     return html('a', { class: 'button small', href: `#/drive?${query}`, 'aria-label': `Race against ${row.name}` }, 'Race it');
   }
 }

@@ -9,7 +9,7 @@ import { Events, Policies } from './records.js';
 import { Stage } from './stage.js';
 
 const ENDS = new Set(['finished', 'stopped', 'failed', 'crashed', 'pruned']);
-const PACE_OVER = 15; // s
+const MEANING = { 'Steps/s': 'Over the whole run, with learning and evaluation, as the command line counts it at the end' };
 const POLICY_EVENTS = new Set(['policy', 'save', 'load', 'control', 'record']);
 
 export async function openRun(main, { id }, state) {
@@ -22,10 +22,9 @@ export async function openRun(main, { id }, state) {
 
 class RunPage {
   constructor(id, details, state) {
-    Object.assign(this, { id, details, state, pace: [] });
+    Object.assign(this, { id, details, state });
     this.stage = new Stage(id, { onframe: (stage) => this._frame(stage) });
-    const [world, track] = (details.environment ?? '').split('/');
-    this.policies = new Policies(id, world === 'racing' ? track : null);
+    this.policies = new Policies(id, (details.environment ?? '').split('/')[0] === 'racing');
     this.controls = new Controls(id, { onsaved: () => this._refreshPolicies() });
     this.rewards = new Rewards(id);
     this.events = new Events();
@@ -60,7 +59,7 @@ class RunPage {
         html('p', { class: 'soft' }, facts.filter(Boolean).join(' · '))), this.phases),
       html('div', { class: 'pitwall' },
         html('div', { class: 'left' }, this.stage.element, html('dl', { class: 'tiles' },
-          Object.entries(this.tiles).map(([name, node]) => html('div', {}, html('dt', {}, name), html('dd', {}, node)))), this.events.element),
+          Object.entries(this.tiles).map(([name, node]) => html('div', { title: MEANING[name] }, html('dt', {}, name), html('dd', {}, node)))), this.events.element),
         html('div', { class: 'right' }, this.controls.element, this.over, this.rewards.element, this.policies.element)),
       html('section', { class: 'card' }, html('div', { class: 'row spread' }, html('h2', {}, 'Curves'), this._overlay()), this.charts.element));
   }
@@ -165,8 +164,8 @@ class RunPage {
   _tiles(values, latest) {
     write(this.tiles.Steps, compact(values.agent_steps));
     write(this.tiles.Time, duration(values.seconds));
-    const pace = this._stepsPerSecond(values);
-    if (isNumber(pace)) write(this.tiles['Steps/s'], compact(pace));
+    const { agent_steps: steps, seconds } = values;
+    if (steps > 0 && seconds > 0) write(this.tiles['Steps/s'], compact(steps / seconds));
     this._bestLap([latest['eval/best_lap']]);
     const { metric, best_score: score } = this.details;
     if (isNumber(score)) write(this.tiles.Score, number(score));
@@ -177,16 +176,6 @@ class RunPage {
     this.lap = Math.min(this.lap ?? Infinity, ...laps.filter(isNumber));
     this.tiles['Best lap'].closest('div').hidden = !isNumber(this.lap);
     write(this.tiles['Best lap'], lapTime(this.lap));
-  }
-
-  /** Over the last seconds: collecting comes in bursts. */
-  _stepsPerSecond({ agent_steps: steps, seconds }) {
-    if (!isNumber(steps) || !isNumber(seconds)) return null;
-    if (this.pace.length && (seconds < this.pace.at(-1).seconds || steps < this.pace.at(-1).steps)) this.pace = [];
-    this.pace.push({ steps, seconds });
-    while (seconds - this.pace[0].seconds > PACE_OVER) this.pace.shift();
-    const [first] = this.pace;
-    return seconds - first.seconds > 1 ? (steps - first.steps) / (seconds - first.seconds) : null;
   }
 
   _phases(phases, current) {
