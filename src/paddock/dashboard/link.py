@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import os
 from collections import deque
 from contextlib import suppress
 from typing import Any
 
+import psutil
+
 from paddock.dashboard.errors import Refused
 from paddock.experiments.run import RunFolder
-from paddock.orchestration.channel_frames import LARGEST_FRAME, LENGTH, FrameError, decode, pack, read_address
+from paddock.orchestration.channel_frames import LARGEST_FRAME, LENGTH, Address, FrameError, decode, pack, read_address
 
 log = logging.getLogger(__name__)
 
@@ -19,6 +22,29 @@ PATIENCE = 20.0  # s that a request waits for the run's safe point
 GREETING = 5.0  # s that a run has for its welcome
 WAITING = 256  # messages kept for a listener that does not come to fetch them
 Message = dict[str, Any]
+
+
+def proven_address(run: RunFolder) -> Address:
+    """Where a run listens, if it is the run's own process that does.
+
+    The file is data: one that came from elsewhere could name any port of this machine and any bytes to send there.
+    So it has to name a process of this user that holds the run and listens at that port.
+    """
+    address = read_address(run.path)
+    if address is None or not run.is_held():
+        raise FrameError("it has no channel")
+    try:
+        process = psutil.Process(address.pid)
+        is_mine = process.uids().effective == os.geteuid()
+        holds_run = str((run.path / "lock").resolve()) in [file.path for file in process.open_files()]
+        listens = ("127.0.0.1", address.port) in [
+            tuple(one.laddr) for one in process.net_connections("tcp4") if one.status == psutil.CONN_LISTEN
+        ]
+    except psutil.Error as error:
+        raise FrameError("the process that its channel names cannot be looked at") from error
+    if not (is_mine and holds_run and listens):
+        raise FrameError("its channel names a process or a port that is not the run's")
+    return address
 
 
 class Listener:
@@ -50,10 +76,8 @@ class RunLink:
 
     async def open(self) -> None:
         """Connect and be welcomed."""
-        address = read_address(self.run.path)
         try:
-            if address is None:
-                raise FrameError("it has no channel")
+            address = await asyncio.to_thread(proven_address, self.run)
             async with asyncio.timeout(GREETING):
                 self._reader, self._writer = await asyncio.open_connection("127.0.0.1", address.port)
                 self._send({"type": "hello", "token": address.token})

@@ -28,6 +28,7 @@ from paddock.orchestration.channel_frames import (
     Address,
     FrameError,
     Unpacker,
+    new_token,
     pack,
     write_address,
 )
@@ -38,6 +39,8 @@ STATUS_EVERY = 0.5  # s
 PATIENCE = 5.0  # s that a stranger has for saying the word
 STUCK = 30.0  # s without taking a byte of what waits for it, after which a viewer is gone
 MOST_VIEWERS = 16
+MOST_STRANGERS = 64  # connections that have not said the word yet; beyond that the oldest one goes
+BACKLOG = 128  # connections that may wait to be accepted
 WAITING = 256  # frames that may wait for one viewer
 FASTEST = 60.0  # snapshots a second
 JPEG_QUALITY = 80
@@ -121,8 +124,8 @@ class Channel:
     def open(self, folder: Path) -> None:
         """Listen, and say where in `folder`. A machine without sockets costs the run nothing but its viewers."""
         try:
-            self._listener = socket.create_server(("127.0.0.1", 0), backlog=MOST_VIEWERS)
-            self._token = secrets.token_urlsafe(24)
+            self._listener = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
+            self._token = new_token()
             write_address(folder, Address(self._listener.getsockname()[1], self._token, os.getpid()))
         except OSError as error:
             log.warning("nobody can watch this run: its channel could not be opened (%s).", error)
@@ -201,17 +204,19 @@ class Channel:
             self._guarded(viewer, self._serve_viewer, viewer, events)
 
     def _accept(self) -> None:
-        try:
-            connection, _ = self._listener.accept()
-        except OSError:
-            return
-        if len(self._viewers) >= MOST_VIEWERS:
-            connection.close()
-            return
-        connection.setblocking(False)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._viewers[connection] = Viewer(connection)
-        self._selector.register(connection, selectors.EVENT_READ)
+        """Take in who waits. Strangers have places of their own: who knows the word always finds one to say it."""
+        for _ in range(MOST_STRANGERS // 2):  # Half of them at once: who came before has a turn to say the word.
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            connection.setblocking(False)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._viewers[connection] = Viewer(connection)
+            self._selector.register(connection, selectors.EVENT_READ)
+            strangers = [viewer for viewer in self._viewers.values() if not viewer.is_known]
+            if len(strangers) > MOST_STRANGERS:
+                self._drop(strangers[0])
 
     def _serve_viewer(self, viewer: Viewer, events: int) -> None:
         if events & selectors.EVENT_WRITE:
@@ -228,6 +233,8 @@ class Channel:
         if not viewer.is_known:
             if kind != "hello" or not secrets.compare_digest(str(message.get("token")).encode(), self._token.encode()):
                 raise FrameError("it does not know the word")
+            if sum(one.is_known for one in self._viewers.values()) >= MOST_VIEWERS:
+                raise FrameError(f"{MOST_VIEWERS} are there already")
             viewer.is_known = True
             viewer.send(pack({"type": "welcome", **self._source.welcome()}))
         elif kind == "watch":

@@ -4,14 +4,16 @@ channel is. Both ends use this; nothing of learning is in here."""
 from __future__ import annotations
 
 import os
+import secrets
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from paddock.core.reading import read_json
 
 FILE = "channel.json"
+TOKEN = "[A-Za-z0-9_-]{32}"
 LENGTH = 4  # bytes, big endian, before each frame
 LARGEST_REQUEST = 64 * 1024  # bytes of a frame that a run takes
 LARGEST_ADDRESS = 4096  # bytes of the file
@@ -27,9 +29,14 @@ class FrameError(Exception):
 class Address(msgspec.Struct, frozen=True):
     """Where a run listens, on this machine only, and the word it wants to hear first."""
 
-    port: int
-    token: str
-    pid: int
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535)]
+    token: Annotated[str, msgspec.Meta(pattern=rf"\A{TOKEN}\Z")]
+    pid: Annotated[int, msgspec.Meta(ge=1)]
+
+
+def new_token() -> str:
+    """A word that nobody guesses."""
+    return secrets.token_urlsafe(24)
 
 
 def pack(message: dict[str, Any]) -> bytes:
@@ -77,7 +84,7 @@ def write_address(folder: Path, address: Address) -> None:
 
 
 def read_address(folder: Path) -> Address | None:
-    """Where the run in `folder` listens; None when it does not, or the file makes no sense."""
+    """Where the run in `folder` says that it listens; None when it does not, or the file makes no sense."""
     try:
         return msgspec.convert(read_json(folder / FILE, limit=LARGEST_ADDRESS), Address)
     except ValueError:  # Damaged files and values of other types alike.
