@@ -34,6 +34,7 @@ from paddock.orchestration.broadcast import Broadcast
 from paddock.orchestration.channel import Channel
 from paddock.orchestration.channel_frames import read_address
 from paddock.orchestration.control import Control
+from paddock.sim.home import paddock_home
 
 RATE = 60
 SETTLE = 1.0  # s after viewers come or leave that are not counted
@@ -63,11 +64,17 @@ class Meter:
         return time.perf_counter(), steps, times.user + times.system
 
 
-def watch(address: str, viewers: int, is_on: Any, is_over: Any, counted: Any) -> None:
+def owner_headers(port: int) -> dict[str, str]:
+    """What the owner's scripts send to the server at a port."""
+    token = json.loads((paddock_home() / "dashboard" / f"{port}.json").read_bytes())["token"]
+    return {"Authorization": f"Bearer {token}"}
+
+
+def watch(address: str, headers: dict[str, str], viewers: int, is_on: Any, is_over: Any, counted: Any) -> None:
     """The process of the viewers: they come and go as `is_on` says."""
 
     async def one() -> None:
-        async with websockets.connect(address, compression=None, max_size=None) as opened:
+        async with websockets.connect(address, additional_headers=headers, compression=None, max_size=None) as opened:
             await opened.send(json.dumps({"type": "rate", "hz": RATE}))
             while is_on.is_set() and not is_over.is_set():
                 if isinstance(await opened.recv(), bytes):
@@ -125,9 +132,9 @@ def rounds_of(meter: Meter, is_on: Any, counted: Any, rounds: int, seconds: floa
     print(f"snapshots that reach each viewer: {shown:.1f} a second (none come while the run learns)")
 
 
-async def reactions(address: str, times: int) -> list[float]:
+async def reactions(address: str, headers: dict[str, str], times: int) -> list[float]:
     delays = []
-    async with websockets.connect(address, compression=None, max_size=None) as opened:
+    async with websockets.connect(address, additional_headers=headers, compression=None, max_size=None) as opened:
         await opened.send(json.dumps({"type": "rate", "hz": RATE}))
         for number in range(times):
             wanted = 1 if number % 2 == 0 else -1
@@ -186,8 +193,8 @@ def main() -> None:
             wait_for(lambda: b"Ctrl-C" in (folder / "dashboard.log").read_bytes())
             context = multiprocessing.get_context("spawn")
             is_on, is_over, counted = context.Event(), context.Event(), context.Value("l", 0)
-            address = f"ws://127.0.0.1:{port}/api/runs/{run.name}/live"
-            viewers = context.Process(target=watch, args=(address, given.viewers, is_on, is_over, counted))
+            address, headers = f"ws://127.0.0.1:{port}/api/runs/{run.name}/live", owner_headers(port)
+            viewers = context.Process(target=watch, args=(address, headers, given.viewers, is_on, is_over, counted))
             viewers.start()
             meter = Meter(run)
             meter.read()
@@ -198,14 +205,16 @@ def main() -> None:
             training.terminate()
             training.wait()
             body = json.dumps({"track": "oval"}).encode()
-            asked = urllib.request.Request(f"http://127.0.0.1:{port}/api/drive", data=body)
+            asked = urllib.request.Request(f"http://127.0.0.1:{port}/api/drive", data=body, headers=headers)
             drive = json.load(urllib.request.urlopen(asked, timeout=300))["id"]
-            delays = asyncio.run(reactions(f"ws://127.0.0.1:{port}/api/runs/{drive}/live", 60))
+            delays = asyncio.run(reactions(f"ws://127.0.0.1:{port}/api/runs/{drive}/live", headers, 60))
             delays.sort()
             middle, late, worst = (1e3 * delays[int(share * (len(delays) - 1))] for share in (0.5, 0.95, 1.0))
             print(f"pedal to snapshot: median {middle:.0f} ms, 95 % below {late:.0f} ms, worst {worst:.0f} ms")
             stop = json.dumps({"command": "stop"}).encode()
-            control = urllib.request.Request(f"http://127.0.0.1:{port}/api/runs/{drive}/control", data=stop)
+            control = urllib.request.Request(
+                f"http://127.0.0.1:{port}/api/runs/{drive}/control", data=stop, headers=headers
+            )
             urllib.request.urlopen(control, timeout=60).close()
         finally:
             for process in (training, server):

@@ -8,8 +8,11 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psutil
+
+from viewer import token_of
 
 # Small enough to start in a moment, long enough to be there until a test ends.
 RACING = [
@@ -49,7 +52,8 @@ class Server:
                 time.sleep(0.1)
 
     def ask(self, path: str):
-        with urllib.request.urlopen(self.address + path, timeout=20) as answer:
+        headers = {"Authorization": f"Bearer {token_of(self.port)}"}
+        with urllib.request.urlopen(urllib.request.Request(self.address + path, headers=headers), timeout=20) as answer:
             return json.load(answer)
 
     def kill(self) -> None:
@@ -66,6 +70,12 @@ class Server:
                     process.kill()
 
 
+def with_token(address: str) -> str:
+    """An address as its server prints it for the owner."""
+    parts = urlsplit(address)
+    return parts._replace(query=f"token={token_of(parts.port)}").geturl()
+
+
 class Pages:
     """A browser. Every page notes what its console complains of and which addresses it asks for."""
 
@@ -75,6 +85,11 @@ class Pages:
         self.requests: list[str] = []
 
     def open(self, address: str, *, width: int = 1280, height: int = 800, **options):
+        """A window at an address of a server; its owner has the token."""
+        return self.open_printed(with_token(address), width=width, height=height, **options)
+
+    def open_printed(self, address: str, *, width: int = 1280, height: int = 800, **options):
+        """A window at an address as it is printed, or at the file that leads there."""
         page = self.browser.new_context(viewport={"width": width, "height": height}, **options).new_page()
         page.on("console", lambda said: said.type in ("error", "warning") and self.problems.append(said.text))
         page.on("pageerror", lambda error: self.problems.append(str(error)))
@@ -82,6 +97,7 @@ class Pages:
         page.on("websocket", lambda opened: self.requests.append(opened.url))
         page.set_default_timeout(1000 * PATIENCE)
         page.goto(address)
+        page.wait_for_url(lambda url: url.startswith("http") and "token=" not in url)
         return page
 
     def assert_quiet(self, address: str, *, away: bool = False, refused: int = 0) -> None:

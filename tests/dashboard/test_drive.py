@@ -58,7 +58,8 @@ def wall(tmp_path):
 
 async def connected(wall, run, act):
     address = f"ws://127.0.0.1:{wall.port}/api/runs/{run}/live"
-    async with websockets.connect(address, compression=None, max_size=None) as opened:
+    headers = {"Authorization": f"Bearer {wall.token}"}
+    async with websockets.connect(address, additional_headers=headers, compression=None, max_size=None) as opened:
         await opened.send(json.dumps({"type": "rate", "hz": 60}))
         return await asyncio.wait_for(act(opened), 200)
 

@@ -39,6 +39,7 @@ def wall(tmp_path_factory):
 async def look(wall, act, run=None, **headers):
     """Do something with an open WebSocket."""
     address = f"ws://127.0.0.1:{wall.port}/api/runs/{run or wall.run}/live"
+    headers = {"Authorization": f"Bearer {wall.token}", **headers}
     async with websockets.connect(address, compression=None, additional_headers=headers, max_size=None) as opened:
         return await asyncio.wait_for(act(opened), 150)
 
@@ -178,7 +179,8 @@ def test_a_run_is_started_and_a_wrong_one_is_refused_as_on_the_command_line(wall
     )["id"]
     row = until(lambda: next(row for row in wall.get("/api/runs") if row["id"] == started and row["is_live"]))
     assert (row["name"], row["seed"]) == ("pole", 3)
-    with urllib.request.urlopen(f"http://127.0.0.1:{wall.port}/stream.mjpg?run={started}", timeout=60) as film:
+    stream = f"http://127.0.0.1:{wall.port}/stream.mjpg?run={started}&token={wall.token}"
+    with urllib.request.urlopen(stream, timeout=60) as film:
         assert b"image/jpeg" in film.read(2000)
     wall.post(f"/api/runs/{started}/control", command="stop")
     until(lambda: next(row for row in wall.get("/api/runs") if row["id"] == started)["status"] == "stopped")
@@ -195,7 +197,7 @@ def raw(wall, text: str) -> tuple[int, bytes]:
 
 
 def test_other_hosts_pages_and_paths_are_kept_out(wall):
-    host = f"127.0.0.1:{wall.port}"
+    host = f"127.0.0.1:{wall.port}\nAuthorization: Bearer {wall.token}"
     control = f"/api/runs/{wall.run}/control"
     body = json.dumps({"command": "stop"})
     length = f"Content-Length: {len(body)}\nConnection: close\n\n{body}"
@@ -258,7 +260,8 @@ def test_ten_thousand_bad_requests_and_frames_harm_nobody(wall):
         if method == "GET" or random_source.random() < 0.3:
             path += "".join(random_source.choice("/%.a&=?9-_~é") for _ in range(random_source.randrange(1, 12)))
         body = noise(random_source).encode("utf-8", "replace") if method in ("POST", "PUT", "PATCH") else b""
-        head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{wall.port}\r\nContent-Length: {len(body)}\r\n\r\n"
+        host = f"127.0.0.1:{wall.port}\r\nAuthorization: Bearer {wall.token}"
+        head = f"{method} {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}\r\n\r\n"
         return head.encode("latin-1", "replace") + body, method == "HEAD"
 
     async def ask(count: int) -> list[int]:
@@ -328,19 +331,25 @@ def test_killed_and_restarted_it_finds_the_run_again(wall):
     assert asyncio.run(look(wall, lambda opened: wait_for(opened, "snapshot")))
 
 
-def test_beyond_this_machine_it_wants_its_token(tmp_path):
-    wall = Wall(tmp_path, "--host", "0.0.0.0")
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_it_wants_its_token_on_this_machine_and_beyond(tmp_path, host):
+    wall = Wall(tmp_path, "--host", host)
     try:
-        assert wall.ask("/api/runs")[0] == 401
-        assert wall.ask("/api/runs?token=guess")[0] == 401
+        assert wall.ask("/api/runs", Authorization="")[0] == 401
+        assert wall.ask("/api/runs?token=guess", Authorization="")[0] == 401
+        assert wall.ask("/api/runs", Authorization="Bearer guess")[0] == 401
         assert wall.ask("/api/runs", Authorization=f"Bearer {wall.token}") == (200, [])
-        status, answer = raw(wall, f"GET /?token={wall.token}&run=x HTTP/1.1\nHost: any:1\nConnection: close\n\n")
+        asked = f"Host: 127.0.0.1:{wall.port}\nConnection: close\n\n"
+        status, answer = raw(wall, f"GET /?token={wall.token} HTTP/1.1\n{asked}")
         head = answer.lower()
-        assert status == 303
-        assert b"location: /?run=x" in head
+        assert status == 200
         assert b"httponly" in head
         assert b"samesite=strict" in head
-        assert wall.ask("/api/runs", Cookie=f"paddock_token={wall.token}")[0] == 200
+        assert b"no-store" in head
+        assert wall.token.encode() not in answer.partition(b"\r\n\r\n")[2]
+        assert raw(wall, f"GET / HTTP/1.1\n{asked}")[0] == 401
+        cookie = {"Authorization": "", "Cookie": f"paddock_token_{wall.port}={wall.token}"}
+        assert wall.ask("/api/runs", **cookie)[0] == 200
     finally:
         wall.close()
 

@@ -1,3 +1,4 @@
+<<<<<<< HEAD
 """What the attacks start from: made once, by another person's hand."""
 
 from __future__ import annotations
@@ -42,3 +43,18 @@ def person(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(folder)
     assert os.environ["PADDOCK_HOME"] == str(tmp_path / "home")
     return folder
+=======
+"""Fixtures of the attacks: a server as its owner has it."""
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def wall(tmp_path_factory):
+    """`paddock dashboard` over a folder of its own, shared by the tests of a file."""
+    from viewer import Wall
+
+    opened = Wall(tmp_path_factory.mktemp("wall"))
+    yield opened
+    opened.close()
+>>>>>>> 5202456 (dashboard: ask everybody for the token and start runs within limits)

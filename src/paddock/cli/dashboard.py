@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import stat
+import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,9 +25,7 @@ def dashboard(
         typer.Argument(help="A run to open at once: its name, or the start of it.", autocompletion=complete_runs),
     ] = None,
     port: Annotated[int | None, typer.Option(min=1, max=65535, help="By default 8321, or the next free one.")] = None,
-    host: Annotated[str, typer.Option(help="Another address than this machine's own; needs the token then.")] = (
-        "127.0.0.1"
-    ),
+    host: Annotated[str, typer.Option(help="Another address than this machine's own.")] = ("127.0.0.1"),
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address, open nothing.")] = False,
     runs_dir: RunsDirOption = RUNS,
     laps: Annotated[Path, typer.Option(metavar="DIR", help="Folder of recorded human laps.")] = Path("laps"),
@@ -30,20 +33,40 @@ def dashboard(
     """Open the page; it attaches to running experiments and starts new ones."""
     import webbrowser
 
-    from paddock.dashboard.server import Dashboard, is_local, listen, make_app, new_token, serve
+    from paddock.dashboard.access import open_access, published
+    from paddock.dashboard.guard import is_local
+    from paddock.dashboard.server import Dashboard, listen, make_app, serve
 
-    token = None if is_local(host) else new_token()
-    board = Dashboard(runs_dir, laps, token)
-    chosen = board.book.resolve(run) if run else None
+    access = open_access()
+    board = Dashboard(runs_dir, laps, access)
+    place = _place(board, run) if run else ""
     listener = listen(host, port)
     taken = listener.getsockname()[1]
     shown = f"[{host}]" if ":" in host else host
-    query = "&".join(part for part in (f"token={token}" if token else "", f"run={chosen}" if chosen else "") if part)
-    address = f"http://{shown}:{taken}/" + (f"?{query}" if query else "")
-    print(f"The pit wall is open: {address}", flush=True)
-    if token:
-        print("Whoever has this address can start and stop runs on this machine. Keep it to yourself.", flush=True)
-    print("Ctrl-C closes it; runs go on.", flush=True)
-    if not no_browser:
-        webbrowser.open(address)
-    serve(make_app(board, host=host, port=taken), listener)
+    address = f"http://{shown}:{taken}/?token={access.token}{place}"
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # However it is ended, the token's file goes with it.
+    with suppress(KeyboardInterrupt), published(access, address, taken) as page:
+        # A log that others can read is no place for the token; the page that leads there is for the owner only.
+        print(f"The pit wall is open: {page.as_uri() if _is_read_by_others(sys.stdout) else address}", flush=True)
+        if not is_local(host):
+            print("Whoever has this address can start and stop runs on this machine. Keep it to yourself.", flush=True)
+        print("Ctrl-C closes it; runs go on.", flush=True)
+        if not no_browser:
+            webbrowser.open(page.as_uri())
+        serve(make_app(board, host=host, port=taken), listener)
+
+
+def _place(board: Any, given: str) -> str:
+    """Where on the page a run is: the part of the address that the page reads."""
+    from urllib.parse import quote
+
+    run = board.book.resolve(given)
+    return f"#/{board.book.section(run)}/{quote(run, safe='')}"
+
+
+def _is_read_by_others(stream: Any) -> bool:
+    try:
+        mode = os.fstat(stream.fileno()).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(mode) and bool(mode & 0o044)

@@ -13,7 +13,7 @@ from pathlib import Path
 def page_beside(run: str, runs_dir: Path, *options: str) -> Iterator[None]:
     """A dashboard that shows a run; it closes with the command."""
     command = ["dashboard", run, "--runs-dir", str(runs_dir), *options]
-    page = subprocess.Popen([sys.executable, "-m", "paddock", *command], stdin=subprocess.DEVNULL)
+    page = subprocess.Popen([sys.executable, "-P", "-m", "paddock", *command], stdin=subprocess.DEVNULL)
     try:
         yield
     finally:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from paddock.dashboard.server import Dashboard
 
 BOUNDARY = "paddockframe"
+BODY_PATIENCE = 10.0  # s that a request has for its body
 FILM_PATIENCE = 5.0  # s between two pictures after which the last one is sent again, so that a dead viewer is noticed
 CLASSICAL = "classical"
 COMMANDS: dict[str, tuple[str, ...]] = {
@@ -80,7 +81,7 @@ class Api:
             {
                 "version": __version__,
                 "runs_dir": str(dashboard.runs_dir),
-                "needs_token": dashboard.token is not None,
+                "needs_token": True,
             }
         )
 
@@ -271,21 +272,31 @@ def check_arguments(command: str, arguments: dict[str, Any]) -> None:
 
 
 async def read_json(request: Request) -> dict[str, Any]:
-    """The body as an object, within the bounds of size."""
+    """The body as an object, within the bounds of size and time."""
+    try:
+        async with asyncio.timeout(BODY_PATIENCE):
+            body = await _read_body(request)
+    except TimeoutError as error:
+        raise Refused(f"the body of the request did not come within {BODY_PATIENCE:.0f} s.", 408) from error
+    try:
+        values = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise Refused("the body is not JSON.") from error
+    if not isinstance(values, dict):
+        raise Refused("the body must be a JSON object.")
+    return values
+
+
+async def _read_body(request: Request) -> bytes:
     body = bytearray()
     try:
         async for chunk in request.stream():
             body += chunk
             if len(body) > LARGEST_BODY:
                 raise Refused(f"a request may have {LARGEST_BODY} bytes.", 413)
-        values = json.loads(bytes(body))
     except ClientDisconnect as error:
         raise Refused("the request ended before its body did.") from error
-    except (ValueError, RecursionError) as error:
-        raise Refused("the body is not JSON.") from error
-    if not isinstance(values, dict):
-        raise Refused("the body must be a JSON object.")
-    return values
+    return bytes(body)
 
 
 def query_number(query: Any, name: str, default: float | None) -> float | None:

@@ -108,7 +108,7 @@ def check_car(name: Any) -> str:
 
 async def _ask(*arguments: str) -> list[dict[str, Any]]:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "paddock", *arguments,
+        sys.executable, "-P", "-m", "paddock", *arguments,
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
     )  # fmt: skip
     output, _ = await process.communicate()

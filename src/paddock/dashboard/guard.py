@@ -3,19 +3,30 @@ the page to itself."""
 
 from __future__ import annotations
 
-import secrets
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-COOKIE = "paddock_token"
+from paddock.dashboard.access import Access
+
 LARGEST_BODY = 64 * 1024  # bytes
 MOST_SOCKETS = 64
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
+PUBLIC = "/api/return"  # where a page that was let in before proves it
+NEEDS_TOKEN = "this server wants its token: open the address that `paddock dashboard` printed when it started."
+WELCOME = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>Paddock</title><script src="/welcome.js"></script></html>
+"""
+REFUSAL = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>Paddock</title>
+<h1>This page needs its token</h1>
+<p>Open the address that <code>paddock dashboard</code> printed when it started, or start it again:
+it opens the page for its owner.</p></html>
+"""
 POLICY = (
     "default-src 'self'; img-src 'self' data: blob:; style-src 'self'; connect-src 'self'; object-src 'none'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -30,13 +41,15 @@ HEADERS = {
 
 
 class Guard:
-    """An ASGI layer around everything. token: None where the server can be reached from this machine only."""
+    """An ASGI layer around everything."""
 
-    def __init__(self, app: ASGIApp, *, host: str, port: int, token: str | None) -> None:
-        self._app = app
-        self._token = token
+    def __init__(self, app: ASGIApp, *, host: str, port: int, access: Access) -> None:
+        self._app, self._port, self._access = app, port, access
         names = {*LOCAL, host}
-        self._hosts = {f"{name}:{port}" for name in names} | (names if port == 80 else set())
+        # Beyond this machine the server cannot know by which names it is reached; the token has to do.
+        self._hosts = (
+            {f"{name}:{port}" for name in names} | (names if port == 80 else set()) if is_local(host) else None
+        )
         self._sockets = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -62,61 +75,68 @@ class Guard:
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
         host, origin = headers.get("host", ""), headers.get("origin")
-        if self._token is None and host not in self._hosts:
+        if self._hosts is not None and host not in self._hosts:
             return _error(403, f"this server answers to {', '.join(sorted(self._hosts))} only, not to '{host[:80]}'.")
-        changes = scope["type"] == "websocket" or scope.get("method") not in ("GET", "HEAD")
-        if changes and origin is not None and not _is_same(origin, host):
+        # The server speaks plain HTTP: a page at https:// with the same name is another one.
+        if _changes(scope) and origin is not None and origin != f"http://{host}":
             return _error(403, "requests from other pages are refused.")
-        if scope["type"] == "websocket" and self._sockets >= MOST_SOCKETS:
-            return _error(409, f"{MOST_SOCKETS} viewers are connected already.")
         length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > LARGEST_BODY:
+        if not length.isdigit() or len(length) > 12 or int(length) > LARGEST_BODY:
             return _error(413, f"a request may have {LARGEST_BODY} bytes.")
-        return self._token_refusal(scope, headers)
+        refusal = self._token_refusal(scope, headers)
+        if refusal is None and scope["type"] == "websocket" and self._sockets >= MOST_SOCKETS:
+            return _error(409, f"{MOST_SOCKETS} viewers are connected already.")
+        return refusal
 
     def _token_refusal(self, scope: Scope, headers: Headers) -> Response | None:
-        if self._token is None:
+        is_http = scope["type"] == "http"
+        if is_http and scope["path"] == PUBLIC:
             return None
-        given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [""])[0]
-        if _equal(given, self._token):
-            if scope["type"] == "http" and scope["path"] == "/" and scope["method"] == "GET":
-                return _welcomed(self._token, _other_parameters(scope))
+        # An address ends up in histories and logs: it opens the page and is good for looking, not for more.
+        if is_http and scope["method"] == "GET" and self._access.is_token(_parameter(scope, "token")):
+            return let_in(HTMLResponse(WELCOME), self._access, self._port) if scope["path"] == "/" else None
+        bearer = headers.get("authorization", "")
+        if bearer.startswith("Bearer ") and self._access.is_token(bearer.removeprefix("Bearer ")):
             return None
-        bearer = headers.get("authorization", "").removeprefix("Bearer ")
-        if _equal(_cookie(headers), self._token) or _equal(bearer, self._token):
+        # Browsers send the cookie by themselves, so that what changes something has to come from the page, provably.
+        is_page = not _changes(scope) or headers.get("origin") is not None
+        if is_page and self._access.is_token(_cookie(headers, cookie_name(self._port))):
             return None
-        return _error(401, "this server wants its token: open the address that it printed when it started.")
+        if is_http and scope["path"] == "/" and scope["method"] == "GET":
+            return HTMLResponse(REFUSAL, status_code=401)
+        return _error(401, NEEDS_TOKEN)
 
 
-def _other_parameters(scope: Scope) -> str:
-    parts = scope.get("query_string", b"").decode("latin-1").split("&")
-    return "&".join(part for part in parts if part and not part.startswith("token="))
+def is_local(host: str) -> bool:
+    """Whether only this machine can reach it."""
+    return host in ("localhost", "::1") or host.startswith("127.")
 
 
-def _welcomed(token: str, query: str) -> Response:
-    """The page without the token in its address; a cookie that scripts cannot read has it from here on."""
-    response = RedirectResponse(f"/?{query}" if query else "/", status_code=303)
-    response.set_cookie(COOKIE, token, httponly=True, samesite="strict")
+def cookie_name(port: int) -> str:
+    """Cookies are shared by all ports of a host: two servers must not take each other's place."""
+    return f"paddock_token_{port}"
+
+
+def let_in(response: Response, access: Access, port: int) -> Response:
+    """The response with a cookie that scripts cannot read and that other sites' pages cannot use."""
+    response.set_cookie(cookie_name(port), access.token, httponly=True, samesite="strict")
     return response
 
 
-def _cookie(headers: Headers) -> str:
+def _changes(scope: Scope) -> bool:
+    return scope["type"] == "websocket" or scope.get("method") not in ("GET", "HEAD")
+
+
+def _parameter(scope: Scope, name: str) -> str:
+    return parse_qs(scope.get("query_string", b"").decode("latin-1")).get(name, [""])[0]
+
+
+def _cookie(headers: Headers, name: str) -> str:
     try:
         cookies = SimpleCookie(headers.get("cookie", ""))
     except CookieError:
         return ""
-    return cookies[COOKIE].value if COOKIE in cookies else ""
-
-
-def _equal(given: str, expected: str) -> bool:
-    return secrets.compare_digest(given.encode("utf-8", "replace"), expected.encode())
-
-
-def _is_same(origin: str, host: str) -> bool:
-    try:
-        return urlsplit(origin).netloc == host and urlsplit(origin).scheme in ("http", "https")
-    except ValueError:
-        return False
+    return cookies[name].value if name in cookies else ""
 
 
 def _error(status: int, message: str) -> JSONResponse:
@@ -125,7 +145,7 @@ def _error(status: int, message: str) -> JSONResponse:
 
 def _with_headers(scope: Scope, send: Send) -> Send:
     extra = dict(HEADERS)
-    if scope["path"].startswith(("/api/", "/stream")):
+    if scope["path"].startswith(("/api/", "/stream")) or b"token=" in scope.get("query_string", b""):
         extra["cache-control"] = "no-store"
     else:
         extra["cache-control"] = "no-cache"

@@ -15,15 +15,14 @@ from typing import Any
 
 from paddock.core.errors import unknown_choice
 from paddock.dashboard.errors import Refused
+from paddock.dashboard.overrides import check_overrides
 from paddock.experiments.run import RunFolder, run_names
 from paddock.orchestration.channel_frames import read_address
 
 LOGS = ".started"  # folder of what started processes print
 PATIENCE = 180.0  # s until a process that does not come up is given up
 GRACE = 25.0  # s after which a run that has a folder is called started, though its loop has not begun
-OVERRIDE = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@-]*=.*", re.DOTALL)
 NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,63}")
-MOST_OVERRIDES, LONGEST_OVERRIDE = 64, 1_000
 
 
 class Starter:
@@ -42,7 +41,7 @@ class Starter:
         before = set(run_names(folder))
         with file.open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "paddock", *arguments],
+                [sys.executable, "-P", "-m", "paddock", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -102,16 +101,4 @@ def training_arguments(values: dict[str, Any], known: Sequence[str], runs_dir: P
         if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**31:
             raise Refused(f"seed is {str(seed)[:80]}; allowed: a whole number from 0 to {2**31 - 1}.")
         arguments += ["--seed", str(seed)]
-    return [*arguments, *_overrides(values.get("overrides") or [])]
-
-
-def _overrides(given: Any) -> list[str]:
-    if not isinstance(given, list) or len(given) > MOST_OVERRIDES:
-        raise Refused(f'overrides must be a list of at most {MOST_OVERRIDES} texts like "training.total_steps=1000".')
-    for text in given:
-        is_text = isinstance(text, str) and len(text) <= LONGEST_OVERRIDE and "\x00" not in text
-        if not is_text or not OVERRIDE.fullmatch(text):
-            raise Refused(f"'{str(text)[:80]}' is not an override; write key=value, like training.total_steps=1000.")
-        if text.lstrip("+~").startswith("runs_dir="):
-            raise Refused("runs_dir cannot be changed here: runs go where this server looks for them.")
-    return list(given)
+    return [*arguments, *check_overrides(values.get("overrides") or [])]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import mimetypes
-import secrets
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -22,15 +21,18 @@ from starlette.types import ASGIApp
 from starlette.websockets import WebSocket
 
 from paddock.core.errors import InputError, PaddockError
+from paddock.dashboard.access import Access
 from paddock.dashboard.api import Api, error_reply
 from paddock.dashboard.book import RunBook
 from paddock.dashboard.catalog import Tracks
+from paddock.dashboard.connections import Connection
 from paddock.dashboard.errors import Refused
 from paddock.dashboard.ghosts import GhostKeeper
 from paddock.dashboard.guard import Guard
 from paddock.dashboard.link import Links
 from paddock.dashboard.live import LiveView
 from paddock.dashboard.processes import Starter
+from paddock.dashboard.returning import return_routes
 
 STATIC = Path(__file__).parent / "static"
 DEFAULT_PORT, TRIED_PORTS = 8321, 20
@@ -41,9 +43,9 @@ KINDS = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".s
 class Dashboard:
     """What all requests share."""
 
-    def __init__(self, runs_dir: Path, laps_dir: Path, token: str | None) -> None:
+    def __init__(self, runs_dir: Path, laps_dir: Path, access: Access) -> None:
         self.runs_dir, self.laps_dir = runs_dir.resolve(), laps_dir.resolve()
-        self.token = token
+        self.access = access
         self.book = RunBook(self.runs_dir)
         self.links = Links()
         self.tracks = Tracks()
@@ -70,10 +72,11 @@ def make_app(dashboard: Dashboard, *, host: str, port: int) -> ASGIApp:
         dashboard.tracks.close()
         await dashboard.links.close()
 
-    routes: list[Any] = [*Api(dashboard).routes(), WebSocketRoute("/api/runs/{id}/live", live), *_static_routes()]
+    routes: list[Any] = [*Api(dashboard).routes(), *return_routes(dashboard.access, port), *_static_routes()]
+    routes.append(WebSocketRoute("/api/runs/{id}/live", live))
     handlers: dict[Any, Any] = {PaddockError: _on_paddock_error, HTTPException: _on_http_error, OSError: _on_os_error}
     app = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
-    return Guard(app, host=host, port=port, token=dashboard.token)
+    return Guard(app, host=host, port=port, access=dashboard.access)
 
 
 async def _quietly(awaitable: Any) -> None:
@@ -140,19 +143,11 @@ def listen(host: str, port: int | None) -> socket.socket:
     )
 
 
-def is_local(host: str) -> bool:
-    """Whether only this machine can reach it."""
-    return host in ("localhost", "::1") or host.startswith("127.")
-
-
-def new_token() -> str:
-    return secrets.token_urlsafe(24)
-
-
 def serve(app: ASGIApp, listener: socket.socket) -> None:
     """Serve until interrupted."""
     config = uvicorn.Config(
         app,
+        http=Connection,
         log_level="warning",
         access_log=False,
         server_header=False,

@@ -1,6 +1,6 @@
 // The page: an address opens a view. `window.paddock.state` tells what the page knows, for tests and the curious.
 
-import { onReachable } from './api.js';
+import { onReachable, rememberPass } from './api.js';
 import { openCockpit } from './cockpit.js';
 import { empty, button, html, replace } from './dom.js';
 import { openGarage } from './drive_view.js';
@@ -69,3 +69,4 @@ document.getElementById('skip').addEventListener('click', (event) => {
 startTheme(document.getElementById('theme'));
 addEventListener('hashchange', navigate);
 navigate();
+rememberPass();

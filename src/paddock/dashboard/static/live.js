@@ -1,6 +1,6 @@
 // One socket to one run: scenes, snapshots, events in; wishes and steering out. It comes back by itself.
 
-import { liveAddress, setReachable } from './api.js';
+import { comeBack, liveAddress, setReachable } from './api.js';
 import { decode } from './snapshots.js';
 
 const FIRST_PAUSE = 300, LONGEST_PAUSE = 3000; // ms
@@ -58,9 +58,15 @@ export class Live {
       this._tell('link', false);
       if (code === UNKNOWN_RUN) return this._tell('unknown');
       if (!wasOpen) setReachable(false);
-      this._timer = setTimeout(() => this._open(), this.pause);
-      this.pause = Math.min(this.pause * 1.6, LONGEST_PAUSE);
+      this._retry();
     };
+  }
+
+  /** Open again after a pause; a server that is not there, or has not let the page in again, is not asked for a socket. */
+  _retry() {
+    this._timer = setTimeout(() => comeBack().then(() => { if (!this._isClosed) this._open(); },
+      () => { if (!this._isClosed) this._retry(); }), this.pause);
+    this.pause = Math.min(this.pause * 1.6, LONGEST_PAUSE);
   }
 
   _hear(data) {

@@ -14,11 +14,23 @@ from pathlib import Path
 from typing import ClassVar
 
 from paddock.orchestration.channel_frames import LARGEST_FRAME, Unpacker, pack, read_address
+from paddock.sim.home import paddock_home
 
 SMALL_RACING = [
     "environment.track=oval", "environment.num_envs=16", "workflow.rollout_steps=320", "workflow.minibatch_size=160",
     "workflow.epochs=1", "evaluation.episodes=1", "logging.every_steps=640", "logging.tensorboard=false",
 ]  # fmt: skip
+
+
+def token_file(port: int) -> Path:
+    """Where the owner of the server at a port finds what opens it."""
+    return paddock_home() / "dashboard" / f"{port}.json"
+
+
+def token_of(port: int) -> str:
+    """What opens the server at a port, as its owner's scripts find it; empty while there is none."""
+    file = token_file(port)
+    return json.loads(file.read_bytes())["token"] if file.exists() else ""
 
 
 class ChannelViewer:
@@ -96,12 +108,12 @@ class Wall:
             assert self.process.poll() is None, self.log.read_text()
             assert time.monotonic() < give_up, "the server does not come up"
             time.sleep(0.05)
-        if "token=" in self.log.read_text():
-            self.token = self.log.read_text().split("token=")[1].split()[0].split("&")[0]
+        self.token = token_of(self.port)
 
     def ask(self, path: str, values: dict | None = None, **headers: str):
-        """Status and JSON of GET, or of POST where values are given."""
+        """Status and JSON of GET, or of POST where values are given; with the token unless a header says otherwise."""
         data = None if values is None else json.dumps(values).encode()
+        headers = {"Authorization": f"Bearer {self.token}", **headers}
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data=data, headers=headers)
         try:
             with urllib.request.urlopen(request, timeout=120) as answer:
