@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 import websockets
-from viewer import Wall, until
 
 from paddock.buffers.offline import OfflineBuffer, OfflineConfig
 from paddock.buffers.recordings import read_recording
@@ -21,6 +20,7 @@ from paddock.orchestration.driving_seats import SILENCE, Hands, load_actor
 from paddock.orchestration.driving_setup import DriveRequest, line_up
 from paddock.rollout.racing_records import read_laps
 from paddock.sim.car import load_car
+from viewer import Wall, until
 
 HEADER = struct.Struct("<BBHHHddII")
 

@@ -12,10 +12,10 @@ import numpy as np
 import psutil
 import pytest
 import websockets
-from viewer import SMALL_RACING, Wall, end, train, until
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from paddock.dashboard.book import thinned
+from viewer import SMALL_RACING, Wall, end, train, until
 
 LONG = [*SMALL_RACING, "training.total_steps=null", "training.max_seconds=600", "evaluation.episodes=1"]
 HEADER = struct.Struct("<BBHHHddII")

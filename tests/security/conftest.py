@@ -1,4 +1,3 @@
-<<<<<<< HEAD
 """What the attacks start from: made once, by another person's hand."""
 
 from __future__ import annotations
@@ -43,10 +42,6 @@ def person(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(folder)
     assert os.environ["PADDOCK_HOME"] == str(tmp_path / "home")
     return folder
-=======
-"""Fixtures of the attacks: a server as its owner has it."""
-
-import pytest
 
 
 @pytest.fixture(scope="module")
@@ -57,4 +52,3 @@ def wall(tmp_path_factory):
     opened = Wall(tmp_path_factory.mktemp("wall"))
     yield opened
     opened.close()
->>>>>>> 5202456 (dashboard: ask everybody for the token and start runs within limits)

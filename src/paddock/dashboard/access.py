@@ -15,8 +15,8 @@ from pathlib import Path
 import psutil
 
 from paddock.core.errors import InputError
+from paddock.core.home import paddock_home
 from paddock.core.reading import DamagedError, read_bytes, read_json
-from paddock.sim.home import paddock_home
 
 FOLDER, KEY = "dashboard", "key"
 KEY_BYTES = 32
