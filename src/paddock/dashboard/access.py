@@ -7,6 +7,7 @@ import html
 import json
 import os
 import secrets
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
@@ -81,12 +82,13 @@ def published(access: Access, address: str, port: int) -> Iterator[Path]:
     _remove_left_over(folder)
     facts, page = folder / f"{port}.json", folder / f"{port}.html"
     plain = address.partition("?")[0]
-    write_private(facts, json.dumps({"address": plain, "token": access.token, "pid": os.getpid()}).encode())
+    values = {"address": plain, "token": access.token, "pid": os.getpid(), "machine": socket.gethostname()}
+    write_private(facts, json.dumps(values).encode())
     write_private(page, REDIRECT.format(address=html.escape(address)).encode())
     try:
         yield page
     finally:
-        if _owner(facts) == os.getpid():
+        if _owner(facts) == (os.getpid(), socket.gethostname()):
             facts.unlink(missing_ok=True)
             page.unlink(missing_ok=True)
 
@@ -130,21 +132,21 @@ def _user_key(folder: Path) -> bytes:
 
 
 def _remove_left_over(folder: Path) -> None:
-    """Files of servers that were killed."""
+    """Files of servers that were killed; a home may be shared with machines whose processes are not seen from here."""
     for facts in folder.glob("*.json"):
-        owner = _owner(facts)
-        if owner is None or not psutil.pid_exists(owner):
+        process, machine = _owner(facts)
+        if machine in (None, socket.gethostname()) and not psutil.pid_exists(process):
             facts.unlink(missing_ok=True)
             facts.with_suffix(".html").unlink(missing_ok=True)
 
 
-def _owner(facts: Path) -> int | None:
+def _owner(facts: Path) -> tuple[int, str | None]:
+    """Process and machine of the server that wrote a file; (-1, None) where it makes no sense."""
     try:
         values = read_json(facts, limit=LARGEST)
-    except DamagedError:
-        return None
-    owner = values.get("pid") if isinstance(values, dict) else None
-    return owner if isinstance(owner, int) else None
+        return int(values["pid"]), str(values["machine"])
+    except (DamagedError, KeyError, TypeError, ValueError):
+        return -1, None
 
 
 def _digest(key: bytes, text: str) -> str:
