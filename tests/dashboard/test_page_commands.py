@@ -49,6 +49,8 @@ def printed(chromium_program, tmp_path):
             process.wait(timeout=20)
     for one in psutil.process_iter():
         end(one.pid, tmp_path)
+    for process in started:
+        process.wait()
 
 
 def test_paddock_drive_prints_the_address_of_the_drivers_seat(printed, pages):
