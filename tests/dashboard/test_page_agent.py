@@ -58,8 +58,8 @@ def test_steps_per_second_is_one_number_and_an_agent_is_met_on_a_road_that_it_kn
 
 
 def steps_per_second_agrees_with_the_command_line(page, printed: str) -> None:
-    told = float(re.findall(r"([\d,]+) steps/s", printed)[-1].replace(",", ""))
-    tile = page.locator(".tiles div", has_text="Steps/s").locator("b")
+    told = float(re.findall(r"([\d,]+) steps/s overall", printed)[-1].replace(",", ""))
+    tile = page.locator(".tiles div", has_text="Steps/s overall").locator("b")
     expect(tile).to_have_text(re.compile(r"^[\d.]+k?$"))
     shown = tile.inner_text()
     value = float(shown.removesuffix("k")) * (1000 if shown.endswith("k") else 1)

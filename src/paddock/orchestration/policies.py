@@ -34,9 +34,10 @@ class _Record(msgspec.Struct):
 
 def training_tracks(environment: Mapping[str, Any]) -> dict[str, Any]:
     """On which roads an agent of the racing world was trained: `tracks` by name, or so many `procedural` ones."""
-    procedural = environment.get("procedural") or 0
-    track = environment.get("track")
-    named = [track] if isinstance(track, str) else [one for one in track or () if isinstance(one, str)]
+    given, track = environment.get("procedural"), environment.get("track")
+    procedural = given if isinstance(given, int) else 0
+    tracks = track if isinstance(track, list) else [track]
+    named = [one for one in tracks if isinstance(one, str)]
     return {"tracks": [] if procedural else named, "procedural": procedural}
 
 

@@ -9,7 +9,7 @@ import { Events, Policies } from './records.js';
 import { Stage } from './stage.js';
 
 const ENDS = new Set(['finished', 'stopped', 'failed', 'crashed', 'pruned']);
-const MEANING = { 'Steps/s': 'Over the whole run, with learning and evaluation, as the command line counts it at the end' };
+const MEANING = { 'Steps/s': 'Agent steps per second of wall clock, learning and evaluation included' };
 const POLICY_EVENTS = new Set(['policy', 'save', 'load', 'control', 'record']);
 
 export async function openRun(main, { id }, state) {
@@ -164,12 +164,18 @@ class RunPage {
   _tiles(values, latest) {
     write(this.tiles.Steps, compact(values.agent_steps));
     write(this.tiles.Time, duration(values.seconds));
-    const { agent_steps: steps, seconds } = values;
-    if (steps > 0 && seconds > 0) write(this.tiles['Steps/s'], compact(steps / seconds));
+    this._pace(values);
     this._bestLap([latest['eval/best_lap']]);
     const { metric, best_score: score } = this.details;
     if (isNumber(score)) write(this.tiles.Score, number(score));
     if (metric) write(this.tiles.Score.parentElement.previousSibling, metric.replace(/^eval\//, 'Best '));
+  }
+
+  /** As on the command line: over the last seconds while it runs, over everything once it is over. */
+  _pace({ agent_steps: steps, seconds, steps_per_second: pace }) {
+    const isOver = !this.details.is_live, value = isOver ? steps / seconds : pace;
+    if (isNumber(value)) write(this.tiles['Steps/s'], compact(value));
+    write(this.tiles['Steps/s'].parentElement.previousSibling, isOver ? 'Steps/s overall' : 'Steps/s');
   }
 
   _bestLap(laps) {
