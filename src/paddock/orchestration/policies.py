@@ -37,8 +37,13 @@ def training_tracks(environment: Mapping[str, Any]) -> dict[str, Any]:
     given, track = environment.get("procedural"), environment.get("track")
     procedural = given if isinstance(given, int) else 0
     tracks = track if isinstance(track, list) else [track]
-    named = [one for one in tracks if isinstance(one, str)]
+    named = [_track_name(one) for one in tracks if isinstance(one, str)]
     return {"tracks": [] if procedural else named, "procedural": procedural}
+
+
+def _track_name(given: str) -> str:
+    """A file's track is called as the file is."""
+    return given.rpartition("/")[2].removesuffix(".csv")
 
 
 class Savable(Protocol):
