@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 from rich.console import Console
-from viewer import SMALL_RACING, ChannelViewer
 
 from paddock.experiments.run import RunFolder, manifest
 from paddock.orchestration.build import build
@@ -20,6 +19,7 @@ from paddock.orchestration.channel import MOST_VIEWERS
 from paddock.orchestration.channel_frames import FILE, FrameError, Unpacker, pack, read_address
 from paddock.orchestration.launch import Request, resolve
 from paddock.orchestration.orchestrator import Orchestrator
+from viewer import SMALL_RACING, ChannelViewer
 
 
 @pytest.fixture(autouse=True)
