@@ -64,7 +64,7 @@ def _execute(module: ModuleType, source: bytes, shown: Path) -> None:
         exec(compile(source, str(shown), "exec"), module.__dict__)
     except SyntaxError as error:
         raise InputError(f"{shown}, line {error.lineno}: the file is not valid Python: {error.msg}.") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(shown)]
         line = frames[-1].lineno if frames else 1
         raise InputError(f"{shown}, line {line}: {type(error).__name__} while it is loaded: {error}") from error

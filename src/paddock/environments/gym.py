@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any, TypeVar
@@ -13,9 +14,10 @@ from gymnasium.wrappers import FlattenObservation
 from pydantic import Field
 
 from paddock.core import permission
-from paddock.core.errors import InputError, did_you_mean
+from paddock.core.errors import InputError, PaddockError, did_you_mean
 from paddock.core.lazy import require
 from paddock.environments.base import EnvironmentConfig, Vectorization
+from paddock.environments.calls import set_name
 from paddock.environments.copies import vectorize
 from paddock.environments.snapshots import ExactVectorEnv, can_snapshot
 from paddock.environments.wrappers import ActionRepeat
@@ -52,7 +54,7 @@ def make(config: GymConfig, num_envs: int, render_mode: str | None = None) -> Ve
         if render_mode is not None:
             arguments["render_mode"] = render_mode
         made = explained(config.id, lambda: gymnasium.make_vec(config.id, num_envs, **arguments))
-        return ExactVectorEnv(made) if can_snapshot(made.unwrapped) else made
+        return named(ExactVectorEnv(made) if can_snapshot(made.unwrapped) else made, config.id)
 
     def make_one() -> gymnasium.Env:
         env = gymnasium.make(config.id, render_mode=render_mode, disable_env_checker=True, **arguments)
@@ -61,7 +63,7 @@ def make(config: GymConfig, num_envs: int, render_mode: str | None = None) -> Ve
         return FlattenObservation(env) if config.flatten_observation else env
 
     in_processes = config.vectorization == "async"
-    return explained(config.id, lambda: vectorize(make_one, num_envs, in_processes=in_processes))
+    return named(explained(config.id, lambda: vectorize(make_one, num_envs, in_processes=in_processes)), config.id)
 
 
 def _suggestions(name: str) -> str:
@@ -73,6 +75,12 @@ def _suggestions(name: str) -> str:
     alike = get_close_matches(name.rpartition("-v")[0].lower() or name.lower(), list(bare), n=3, cutoff=0.0)
     listed = ", ".join(bare[one] for one in alike)
     return f" The closest ids: {listed}. All of them: python -c 'import gymnasium; gymnasium.pprint_registry()'"
+
+
+def named(env: Made, name: str) -> Made:
+    """The same environment, with the name that people know it by."""
+    set_name(env, name)
+    return env
 
 
 def _refuse_wrappers(config: GymConfig) -> None:
@@ -99,5 +107,11 @@ def explained(name: str, attempt: Callable[[], Made]) -> Made:
         extra = next((extra for module, extra in EXTRAS.items() if module in str(error).lower()), None)
         remedy = f"Install it: pip install 'paddock[{extra}]'" if extra else str(error)
         raise InputError(f"environment '{name}' needs something that is not installed. {remedy}") from error
+    except PaddockError:
+        raise
     except (TypeError, gymnasium.error.Error) as error:
         raise InputError(f"environment '{name}' cannot be made: {error}") from error
+    except (Exception, SystemExit) as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{frame.filename}, line {frame.lineno}"
+        raise InputError(f"environment '{name}' cannot be made: {type(error).__name__}: {error} ({where})") from error

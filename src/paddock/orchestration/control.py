@@ -7,6 +7,7 @@ import os
 import queue
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,8 +15,10 @@ from types import FrameType
 from typing import Any
 
 from paddock.core.errors import InputError, PaddockError
+from paddock.environments.calls import CutOff, longest, pending
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+NOTICE, PATIENCE = 2.0, 5.0  # s that an environment may take after the run was asked to stop: a word, then the end
 WAITING = 64  # requests that may wait for the loop
 Answer = dict[str, Any]
 
@@ -37,6 +40,8 @@ class Control:
         self.stop_requested_by: str | None = None
         self.pause_requested_by: str | None = None
         self.is_guest = False  # Whether the process is somebody else's, a notebook's say, and must not be ended.
+        self._asked_at: float | None = None
+        self._has_said = False
         self._going_on = threading.Event()
         self._requests: queue.Queue[Request] = queue.Queue(WAITING)
 
@@ -108,11 +113,13 @@ class Control:
             **dict.fromkeys(SIGNALS, self._on_signal),
             signal.SIGUSR1: self._on_pause,
             signal.SIGCONT: self._on_continue,
+            signal.SIGALRM: self._on_alarm,
         }
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         try:
             yield
         finally:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
             for number, handler in before.items():
                 signal.signal(number, handler)
 
@@ -122,8 +129,24 @@ class Control:
                 raise KeyboardInterrupt
             os._exit(130)
         self.stop(signal.Signals(number).name)
+        self._asked_at = time.monotonic()
+        signal.setitimer(signal.ITIMER_REAL, 0.5, 0.5)
         message = f"\n{self.stop_requested_by}: saving, then exiting. Press Ctrl-C again to exit immediately.\n"
         os.write(2, message.encode())
+
+    def _on_alarm(self, number: int, frame: FrameType | None) -> None:
+        """An environment that does not come back must not keep the run from ending; one that was ever slow may take
+        as long again."""
+        waited_for = pending()
+        if waited_for is None or self._asked_at is None:
+            return
+        waited = time.monotonic() - max(waited_for.since, self._asked_at)
+        if waited >= max(PATIENCE, 2.0 * longest()):
+            raise CutOff
+        if waited >= NOTICE and not self._has_said:
+            self._has_said = True
+            text = f"still waiting for environment '{waited_for.environment}' to come back from {waited_for.method}"
+            os.write(2, f"{text}; Ctrl-C once more exits at once, what was saved before stays.\n".encode())
 
     def _on_pause(self, number: int, frame: FrameType | None) -> None:
         self.pause(signal.Signals(number).name)

@@ -16,6 +16,7 @@ from paddock.core.errors import NonFiniteError
 from paddock.core.seeding import derive_seed
 from paddock.core.specs import Spec
 from paddock.core.trees import map_tree
+from paddock.environments import calls
 from paddock.environments.spaces import FRAMES, as_dict, final_observations, frames_of
 from paddock.rollout.actor import ActorModule, ActorState
 from paddock.rollout.result import CollectResult
@@ -83,7 +84,7 @@ class Collector:
     def _step(self, actor: ActorModule, device: torch.device, sink: TransitionSink, episodes: EndedEpisodes) -> int:
         observation = {name: tensor.to(device) for name, tensor in self._tensors.items()}  # No copy on the CPU.
         action, self._actor_state = actor.act(observation, self._actor_state, deterministic=not self.explores)
-        following, reward, terminated, truncated, info = self.env.step(actor.to_environment(action))
+        following, reward, terminated, truncated, info = calls.step(self.env, actor.to_environment(action))
         following = as_dict(following)
         _check_finite(following, reward)
         done = terminated | truncated
@@ -101,6 +102,9 @@ class Collector:
         ended = np.flatnonzero(done)
         if len(ended) and not self._resets_next_step:
             transition["final_rows"] = ended
+            if "final_obs" not in info:
+                name = calls.name_of(self.env)
+                raise calls.EnvironmentFailure(f"environment '{name}' ended an episode without 'final_obs' in info")
             transition["final_observation"] = final_observations(info, ended)
         sink.add(transition)
 
@@ -136,7 +140,7 @@ class Collector:
         self._actor_state = self._actor_state if is_understood else fresh
 
     def _reset(self, seed: int) -> None:
-        observation, _ = self.env.reset(seed=seed)
+        observation, _ = calls.reset(self.env, seed=seed)
         for name, array in as_dict(observation).items():
             np.copyto(self.observation[name], array)
         self._episode_return[:] = 0
@@ -161,7 +165,7 @@ class Collector:
             "explores": self.explores,
         }
         if self.is_exact:
-            state["env"] = self.env.get_state()  # type: ignore[attr-defined]
+            state["env"] = calls.call(self.env, "get_state", self.env.get_state)  # type: ignore[attr-defined]
         return map_tree(lambda leaf: leaf.copy() if isinstance(leaf, np.ndarray) else leaf, state)
 
     def set_state(self, state: dict[str, Any], *, agent_steps: int) -> None:
@@ -173,7 +177,7 @@ class Collector:
         if "env" not in state or not self.is_exact:
             self._reset(derive_seed(self.seed, "resume", agent_steps))
             return
-        self.env.set_state(state["env"])  # type: ignore[attr-defined]
+        calls.call(self.env, "set_state", self.env.set_state, state["env"])  # type: ignore[attr-defined]
         for name, array in state["observation"].items():
             np.copyto(self.observation[name], array)
         self._actor_state = state["actor_state"]

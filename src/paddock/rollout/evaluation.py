@@ -17,6 +17,7 @@ from torch import nn
 
 from paddock.config.schema import Part, Schema
 from paddock.core.seeding import derive_seed, forked_random
+from paddock.environments import calls
 from paddock.environments.spaces import as_dict
 from paddock.rollout.actor import ActorModule
 from paddock.rollout.video import write_video
@@ -136,14 +137,14 @@ def _episodes(actor: ActorModule, env: VectorEnv, seed: int, deterministic: bool
     """(copy, return, length) of each episode as it ends, for ever."""
     resets_next_step = env.metadata.get("autoreset_mode") == AutoresetMode.NEXT_STEP
     copies = env.num_envs
-    observation, _ = env.reset(seed=seed)
+    observation, _ = calls.reset(env, seed=seed)
     state = actor.initial_state(copies)
     fresh = np.zeros(copies, bool)
     total, length = np.zeros(copies), np.zeros(copies, np.int64)
     while True:
         tensors = _seen_by(actor, observation)
         action, state = actor.act(tensors, state, deterministic=deterministic)
-        observation, reward, terminated, truncated, _ = env.step(actor.to_environment(action))
+        observation, reward, terminated, truncated, _ = calls.step(env, actor.to_environment(action))
         total += reward
         length += ~fresh
         done = terminated | truncated
@@ -159,14 +160,14 @@ def _episodes(actor: ActorModule, env: VectorEnv, seed: int, deterministic: bool
 
 def episode_frames(actor: ActorModule, env: VectorEnv, seed: int, deterministic: bool) -> Iterator[np.ndarray]:
     """The pictures of one episode, each drawn when it is asked for."""
-    observation, _ = env.reset(seed=seed)
+    observation, _ = calls.reset(env, seed=seed)
     state = actor.initial_state(1)
     done = False
     while not done:
         yield _frame(env)
         tensors = _seen_by(actor, observation)
         action, state = actor.act(tensors, state, deterministic=deterministic)
-        observation, _, terminated, truncated, _ = env.step(actor.to_environment(action))
+        observation, _, terminated, truncated, _ = calls.step(env, actor.to_environment(action))
         done = bool(terminated[0] or truncated[0])
 
 

@@ -30,13 +30,13 @@ class LapJudgeConfig(TargetSchema):
 
 
 class LapJudge:
-    """One flying lap from each of many standing starts, spread over the lap. Its environment is made once."""
+    """One flying lap from each of many standing starts, spread over the lap. Its environments are made once."""
 
     needs_reward = False  # The simulator's clock is the judge.
 
     def __init__(self, config: LapJudgeConfig) -> None:
         self.config = config
-        self._env: RacingVectorEnv | None = None
+        self._envs: dict[int, RacingVectorEnv] = {}  # by their number of cars
         self._witness: Witness | None = None
 
     def __call__(self, actor: ActorModule, make_env: MakeEnv, *, episodes: int, seed: int, deterministic: bool) -> Laps:
@@ -69,7 +69,7 @@ class LapJudge:
         return film_lap(file, env.world.tracks[index], lap, classical_lap(env.config, index))
 
     def _environment(self, make_env: MakeEnv, cars: int) -> RacingVectorEnv:
-        if self._env is None or self._env.num_envs != cars:
+        if cars not in self._envs:
             config = self.config
             changes: dict[str, Any] = {}
             if config.procedural:
@@ -77,6 +77,6 @@ class LapJudge:
             elif config.track is not None:
                 changes = {"procedural": 0, "track": config.track}
             trained_in = make_env(1, None)
-            self._env = RacingVectorEnv(cars, config=judging_config(trained_in, **changes))
+            self._envs[cars] = RacingVectorEnv(cars, config=judging_config(trained_in, **changes))
             trained_in.close()
-        return self._env
+        return self._envs[cars]

@@ -107,10 +107,10 @@ class _Guard:
     def _call(self, argument: dict[str, Any]) -> Any:
         try:
             return self.function(argument)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise InputError(self._explain(error, argument)) from error
 
-    def _explain(self, error: Exception, given: Mapping[str, Any]) -> str:
+    def _explain(self, error: BaseException, given: Mapping[str, Any]) -> str:
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _same(frame.filename, self.file)]
         line = frames[-1].lineno if frames else self.line
         message = f"{self.file}, line {line}, in {self.name}: {type(error).__name__}: {error}"
