@@ -28,6 +28,10 @@ class DiskConfig(SequenceConfig):
     yields: Literal["sequences", "transitions"] = "sequences"
     segment_steps: int = 8_192
 
+    def memory(self, spec: Spec, num_envs: int) -> int:
+        """Bytes in memory: only the rows that are not in a file yet."""
+        return min(self.capacity, max(self.segment_steps, num_envs)) * self.row_bytes(spec)
+
 
 class DiskBuffer(SequenceBuffer):
     """A sequence buffer whose rows lie in files. A checkpoint links to the sealed ones; nothing is written twice.

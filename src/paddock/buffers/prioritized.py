@@ -20,6 +20,9 @@ class PrioritizedConfig(UniformConfig):
     exponent: float = Field(default=0.6, ge=0)
     floor: float = Field(default=1e-6, gt=0)
 
+    def memory(self, spec: Spec, num_envs: int) -> int:
+        return super().memory(spec, num_envs) + self.capacity * 9  # a leaf of the tree, and its part of the nodes
+
 
 class PrioritizedBuffer(UniformBuffer):
     """Draws a transition with a chance in proportion to (|error| + floor) ** exponent.

@@ -9,7 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from paddock.buffers.storage import observation_arrays, transition_arrays
+from paddock.buffers.storage import observation_arrays, transition_arrays, transition_bytes
 from paddock.config.schema import TargetSchema
 from paddock.core.specs import Spec
 from paddock.core.trees import map_tree
@@ -21,6 +21,10 @@ class RolloutConfig(TargetSchema):
     """Options of a rollout buffer."""
 
     steps: int = Field(ge=1)
+
+    def memory(self, spec: Spec, num_envs: int) -> int:
+        """Bytes that the buffer takes."""
+        return max(self.steps, num_envs) * (transition_bytes(spec) + 1)
 
 
 class RolloutBuffer:

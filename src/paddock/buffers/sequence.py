@@ -5,6 +5,7 @@ What a row holds is told in `rows.py`. Observations are stored once, pictures as
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -34,6 +35,14 @@ class SequenceConfig(TargetSchema):
     crosses_episodes: bool = True
     extras: dict[str, list[int]] = Field(default_factory=dict)
     segment_steps: int = Field(default=32_768, ge=1)
+
+    def memory(self, spec: Spec, num_envs: int) -> int:
+        """Bytes that the buffer takes."""
+        return self.capacity * self.row_bytes(spec)
+
+    def row_bytes(self, spec: Spec) -> int:
+        fields = [*row_fields(spec).values(), ((), "int64"), *((shape, "float32") for shape in self.extras.values())]
+        return sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in fields)
 
 
 class SequenceBuffer:

@@ -10,7 +10,7 @@ import torch
 from pydantic import Field, model_validator
 
 from paddock.buffers.segments import Segment
-from paddock.buffers.storage import observation_arrays, transition_arrays
+from paddock.buffers.storage import observation_arrays, transition_arrays, transition_bytes
 from paddock.config.schema import TargetSchema
 from paddock.core.specs import Spec
 
@@ -31,6 +31,10 @@ class UniformConfig(TargetSchema):
         if self.n_step > 1 and self.discount is None:
             raise ValueError("n_step above 1 sums rewards and needs their discount: ${workflow.discount}")
         return self
+
+    def memory(self, spec: Spec, num_envs: int) -> int:
+        """Bytes that the buffer takes."""
+        return self.capacity * (transition_bytes(spec) + 8)
 
 
 class UniformBuffer:

@@ -12,12 +12,14 @@ from paddock.config.schema import instantiate
 from paddock.core import permission
 from paddock.core.errors import InputError
 from paddock.core.seeding import derive_seed, seed_everything
+from paddock.environments.calls import set_name
 from paddock.environments.spaces import spec_of
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.experiment import ExperimentConfig
 from paddock.orchestration.fit import check_actions
 from paddock.orchestration.loggers import make_loggers
 from paddock.orchestration.orchestrator import Orchestrator
+from paddock.orchestration.sizes import allocated, check_copies, check_parts
 from paddock.orchestration.terminal import Limits
 from paddock.rollout.collector import Collector
 from paddock.rollout.controllers import ControllerManager
@@ -30,17 +32,25 @@ def build(config: ExperimentConfig, run: RunFolder, console: Console) -> Orchest
     torch.set_num_threads(config.threads)
     seed_everything(config.seed)
     device = _device(config.device)
+    copies = check_copies(config, partial(make_environment, config))
     environment = make_environment(config, config.environment.num_envs)
     spec = spec_of(environment)
     check_actions(config, spec)
-    components = {name: instantiate(part, spec).to(device) for name, part in config.components.items()}
+    check_parts(config, spec, copies)
+    components = {
+        name: allocated(f"components.{name}", partial(instantiate, part, spec)).to(device)
+        for name, part in config.components.items()
+    }
     controllers = {name: instantiate(part, components, spec) for name, part in config.controllers.available.items()}
     context = WorkflowContext(
         config=config.workflow,
         device=device,
         environment=environment,
         components=components,
-        buffers={name: instantiate(part, spec, config.environment.num_envs) for name, part in config.buffers.items()},
+        buffers={
+            name: allocated(f"buffers.{name}", partial(instantiate, part, spec, config.environment.num_envs))
+            for name, part in config.buffers.items()
+        },
         optimizers={name: instantiate(part, components) for name, part in config.optimizers.items()},
         controllers=ControllerManager(controllers, config.controllers.default),
         collector=Collector(environment, spec, seed=derive_seed(config.seed, "environment")),
@@ -56,7 +66,10 @@ def build(config: ExperimentConfig, run: RunFolder, console: Console) -> Orchest
 
 def make_environment(config: ExperimentConfig, num_envs: int, render_mode: str | None = None) -> VectorEnv:
     """`num_envs` copies of the experiment's environment."""
-    return instantiate(config.environment, num_envs, render_mode)
+    made = instantiate(config.environment, num_envs, render_mode)
+    if not hasattr(made, "paddock_name"):
+        set_name(made, config.environment.target_.split(".")[-2])
+    return made
 
 
 def _loggers(config: ExperimentConfig, run: RunFolder, console: Console, agent_steps: int) -> list:
