@@ -55,8 +55,12 @@ def write_synced(path: Path, data: bytes) -> None:
 def replace_file(path: Path, data: bytes) -> None:
     """Write a whole file so that a reader or a kill sees either the old or the new one."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}")
-    write_synced(temporary, data)
-    temporary.replace(path)
+    try:
+        write_synced(temporary, data)
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)  # On a full disk, half a file keeps room from others.
+        raise
 
 
 def append_line(path: Path, line: bytes) -> None:
@@ -65,9 +69,15 @@ def append_line(path: Path, line: bytes) -> None:
     try:
         size = os.fstat(descriptor).st_size
         is_torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
-        os.write(descriptor, (b"\n" if is_torn else b"") + line + b"\n")
+        write_all(descriptor, (b"\n" if is_torn else b"") + line + b"\n")
     finally:
         os.close(descriptor)
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write everything, or raise: a disk that fills up takes a part and says nothing."""
+    while data:
+        data = data[os.write(descriptor, data) :]
 
 
 def make_folder(path: Path) -> None:

@@ -69,7 +69,7 @@ class CheckpointStore:
         final = self._free_name(agent_steps)
         temporary = self.folder / f"{PARTIAL}{os.getpid()}"
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(exist_ok=True)  # Never the run's own folder: if that is gone, it was moved or deleted.
             shutil.rmtree(temporary, ignore_errors=True)
             temporary.mkdir()
             save_tree(temporary, "state", dict(state))

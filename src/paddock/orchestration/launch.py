@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -103,6 +104,7 @@ def resumed_run(
     """
     saved = migrate(run.read_config())
     values = _changed(saved, overrides)
+    _check_writable(run)
     permitted = checked(run.path, saved, used=values, trusts=trusts, with_links=True)
     with permitted as (verdict, code), files_like(run.path), _held(run):
         _tell_changes(run, code)
@@ -114,6 +116,8 @@ def resumed_run(
             run.metrics_file.unlink(missing_ok=True)
         else:
             orchestrator.restore(checkpoint)
+        if "id" not in run.read_manifest():  # Cut off before it could say what it is.
+            run.write_manifest(**manifest(saved, seed=config.seed))
         if overrides:
             written = config.model_dump(mode="json", by_alias=True)
             run.write_config(written)
@@ -139,6 +143,17 @@ def _held(run: RunFolder) -> Iterator[None]:
     require_regular(run.metrics_file, run.events_file, run.config_file)
     with run.lock():
         yield
+
+
+def _check_writable(run: RunFolder) -> None:
+    """Refuse a folder that cannot be written to before anything is built."""
+    try:
+        tempfile.TemporaryFile(dir=run.path).close()
+    except OSError as error:
+        raise InputError(
+            f"run '{run.name}' cannot be resumed: nothing can be written to its folder '{run.path}' "
+            f"({error.strerror}). Make it writable, or copy it to where it is."
+        ) from error
 
 
 def _changed(saved: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:

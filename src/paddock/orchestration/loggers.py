@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from pydantic import Field
 from rich.console import Console
 
 from paddock.config.schema import Schema
-from paddock.core.files import open_to_append
+from paddock.core.files import make_folder, open_to_append, write_all
 from paddock.core.lazy import require
 from paddock.experiments.documents import LONGEST_LINE
 from paddock.experiments.run import RunFolder
@@ -59,11 +60,10 @@ class JsonLines:
 
     def log(self, row: Row) -> None:
         line = {**row.counters, "seconds": round(row.seconds, 3), "phase": row.phase, **row.metrics}
-        self._file.write(msgspec.json.encode(line) + b"\n")  # What is not finite is written as null.
-        self._file.flush()
+        write_all(self._file.fileno(), msgspec.json.encode(line) + b"\n")  # What is not finite is written as null.
 
     def position(self) -> int:
-        return self._file.tell()
+        return os.lseek(self._file.fileno(), 0, os.SEEK_END)
 
     def close(self) -> None:
         self._file.close()
@@ -82,28 +82,31 @@ def rewind_log(file: Path, position: int) -> None:
 
 
 class TensorBoard:
-    """Curves that people can already read."""
+    """Curves that people can already read. Written here and now: a thread of its own would fail where nobody hears."""
 
     def __init__(self, folder: Path, agent_steps: int) -> None:
         from tensorboard.compat.proto.event_pb2 import Event, SessionLog
         from tensorboard.compat.proto.summary_pb2 import Summary
-        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+        from tensorboard.summary.writer.record_writer import RecordWriter
 
         self._event, self._summary = Event, Summary
-        self._writer = EventFileWriter(str(folder))
+        make_folder(folder)
+        name = f"events.out.tfevents.{time.time():.0f}.{socket.gethostname()}.{os.getpid()}"
+        self._writer = RecordWriter(open_to_append(folder / name))
+        self._write(file_version="brain.Event:2")
         if agent_steps:  # Tell the reader to forget points after the one that is resumed from.
-            restart = SessionLog(status=SessionLog.START)
-            self._writer.add_event(Event(step=agent_steps + 1, session_log=restart, wall_time=time.time()))
+            self._write(step=agent_steps + 1, session_log=SessionLog(status=SessionLog.START))
 
     def log(self, row: Row) -> None:
         values = [self._summary.Value(tag=name, simple_value=value) for name, value in row.metrics.items()]
-        event = self._event(
-            wall_time=time.time(), step=row.counters["agent_steps"], summary=self._summary(value=values)
-        )
-        self._writer.add_event(event)
+        self._write(step=row.counters["agent_steps"], summary=self._summary(value=values))
 
     def close(self) -> None:
         self._writer.close()
+
+    def _write(self, **content: Any) -> None:
+        self._writer.write(self._event(wall_time=time.time(), **content).SerializeToString())
+        self._writer.flush()
 
 
 class Wandb:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -13,8 +14,10 @@ from paddock.components.freezing import set_frozen
 from paddock.config.schema import instantiate
 from paddock.core.cadence import Every
 from paddock.core.errors import InputError, NonFiniteError, PaddockError
+from paddock.core.files import make_folder, replace_file
 from paddock.core.seeding import get_random_state, set_random_state
 from paddock.core.trees import save_tree
+from paddock.environments.calls import CutOff, EnvironmentFailure
 from paddock.experiments.run import RunFolder, now
 from paddock.experiments.store import register
 from paddock.orchestration.checkpoint import Checkpoint, CheckpointStore
@@ -22,6 +25,7 @@ from paddock.orchestration.control import Control
 from paddock.orchestration.desk import Desk
 from paddock.orchestration.diagnostics import Diagnostics
 from paddock.orchestration.experiment import ExperimentConfig
+from paddock.orchestration.home import Home
 from paddock.orchestration.judgements import keep_judgement
 from paddock.orchestration.loggers import JsonLines, Logger, Row, rewind_log
 from paddock.orchestration.metrics import Metrics
@@ -96,36 +100,51 @@ class Orchestrator:
         records = {config.evaluation.metric: "high", **config.evaluation.records}
         self._shelf = PolicyShelf(run, config.environment.to_dict(), records, config.checkpoint.keep_policies)
         self.desk = Desk(self)
+        self._home = Home(run)
+        self._loggers: list[Logger] = []
 
     def run(self) -> Outcome:
         """Train to the end, or until asked to stop; either way everything is saved and closed."""
-        self._json = JsonLines(self.run_folder.metrics_file)
-        self._loggers = self._make_loggers(self.counters.agent_steps)
-        self.run_folder.write_manifest(status="running")
-        register(self.run_folder)
         self._started = self._last_save = time.perf_counter()
         for logger in self._loggers:
             if isinstance(logger, Terminal):
                 logger.follow(self.standing)
         try:
+            self._open()
             with self.control.listening():
                 self.monitor.start()
                 self.desk.open()
                 self._loop()
                 return self._finish()
+        except (EnvironmentFailure, CutOff) as error:
+            raise self._ended_by_environment(error) from error
         except PaddockError as error:
             self._fail(str(error))
             raise
+        except OSError as error:
+            raise self._ended_by_files(error) from error
         except BaseException as error:
             self._fail(f"{type(error).__name__}: {error}")
             raise
         finally:
-            for logger in [self._json, *self._loggers]:
-                logger.close()
-            self.monitor.close()
-            self.desk.close()
-            register(self.run_folder)
-            self.context.environment.close()
+            self._close()
+
+    def _open(self) -> None:
+        self._home.open()
+        self._json = JsonLines(self.run_folder.metrics_file)
+        self._loggers = [self._json, *self._make_loggers(self.counters.agent_steps)]
+        self.run_folder.write_manifest(status="running")
+        register(self.run_folder)
+
+    def _close(self) -> None:
+        """Whatever cannot be closed must not hide how the run ended, nor keep the rest from being closed."""
+        loggers = [logger.close for logger in self._loggers]
+        for close in [*loggers, self.monitor.close, self.desk.close, self._home.close, self.context.environment.close]:
+            try:
+                close()
+            except Exception as error:
+                log.warning("closing the run: %s: %s", type(error).__name__, error)
+        register(self.run_folder)
 
     @property
     def seconds(self) -> float:
@@ -142,6 +161,7 @@ class Orchestrator:
     def _loop(self) -> None:
         entered: PhaseConfig | None = None
         while (action := self.scheduler.next_action()) is not None:
+            self._home.check()
             if self.scheduler.is_at_cycle_start:
                 if self._is_log_due(self.counters.agent_steps):
                     self._log(self._entered or action.phase.name)
@@ -227,6 +247,7 @@ class Orchestrator:
                 file = self.run_folder.videos / f"step-{self.counters.agent_steps:012d}.mp4"
                 record = getattr(self._judge, "record_video", record_video)
                 record(actor, self.make_eval_env, file, seed=settings.seed)
+        self._home.check()
         self.metrics.add(results)
         self.metrics.latest.update(results)
         score = results.get(settings.metric)
@@ -278,7 +299,8 @@ class Orchestrator:
             means |= self.monitor.take_sample()
             self.metrics.latest.update(means)
             row = Row(asdict(self.counters), phase, self.seconds, means)
-            for logger in [self._json, *self._loggers]:
+            self._home.check()
+            for logger in self._loggers:
                 logger.log(row)
             self.monitor.check(means, self.metrics.latest)
 
@@ -290,6 +312,7 @@ class Orchestrator:
         )
 
     def _save(self) -> None:
+        self._home.check()
         with self._stopwatch.timing("checkpoint"):
             evaluation = self._last_evaluation or {}
             is_scored = all(evaluation.get(name) == value for name, value in asdict(self.counters).items())
@@ -371,7 +394,7 @@ class Orchestrator:
         self._export(LATEST, self.metrics.latest)
         status = "stopped" if asked else "finished"
         self.run_folder.event(status, agent_steps=self.counters.agent_steps, by=asked)
-        self._write_ending(status)
+        self._write_ending(status, self.run_folder)
         table = self.diagnostics.table()
         if table:
             (self.run_folder.path / "profile.txt").write_text(table)
@@ -395,8 +418,8 @@ class Orchestrator:
         steps = self.counters.agent_steps
         self._shelf.export(self.workflow.actor(), name, agent_steps=steps, metrics=dict(metrics))
 
-    def _write_ending(self, status: str, **more: Any) -> None:
-        self.run_folder.write_manifest(
+    def _write_ending(self, status: str, run: RunFolder, **more: Any) -> None:
+        run.write_manifest(
             status=status,
             ended=now(),
             **asdict(self.counters),
@@ -407,10 +430,36 @@ class Orchestrator:
 
     def _fail(self, message: str) -> None:
         try:
-            self.run_folder.event("failed", agent_steps=self.counters.agent_steps, error=message)
-            self._write_ending("failed", error=message)
+            run = self._home.last_words()
+            if run is not None:
+                run.event("failed", agent_steps=self.counters.agent_steps, error=message)
+                self._write_ending("failed", run, error=message)
         except OSError as error:  # The disk that failed the run may not take its obituary either.
             log.warning("the failure could not be noted in '%s': %s", self.run_folder.path, error)
+
+    def _ended_by_environment(self, error: BaseException) -> PaddockError:
+        """A sentence for people; the traceback, which is for whoever wrote the environment, goes to `faults/`."""
+        message = f"{str(error) or type(error).__name__}, after {self.counters.agent_steps:,} steps."
+        try:
+            self._home.check()
+            folder = self.run_folder.faults / f"step-{self.counters.agent_steps:012d}"
+            make_folder(folder)
+            replace_file(folder / "traceback.txt", "".join(traceback.format_exception(error)).encode())
+            message += f" The traceback is kept in '{folder / 'traceback.txt'}'; what was saved before is whole."
+        except (OSError, PaddockError) as trouble:
+            log.warning("the traceback could not be kept: %s", trouble)
+        self._fail(message)
+        return PaddockError(message)
+
+    def _ended_by_files(self, error: OSError) -> PaddockError:
+        """A full disk, say, or one that has become read-only."""
+        where, why = error.filename or self.run_folder.path, error.strerror or str(error)
+        message = (
+            f"'{where}' could not be written: {why}. What was saved before is whole; when there is room again, go on "
+            f"with it: paddock train --resume {self.run_folder.path}"
+        )
+        self._fail(message)
+        return PaddockError(message)
 
     def _keep_fault(self, batch: Any) -> str:
         folder = self.run_folder.faults / f"step-{self.counters.agent_steps:012d}"
