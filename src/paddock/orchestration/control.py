@@ -19,6 +19,7 @@ from paddock.environments.calls import CutOff, longest, pending
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 NOTICE, PATIENCE = 2.0, 5.0  # s that an environment may take after the run was asked to stop: a word, then the end
+LOOK_EVERY = 0.25  # s between two looks at that
 WAITING = 64  # requests that may wait for the loop
 Answer = dict[str, Any]
 
@@ -41,13 +42,16 @@ class Control:
         self.pause_requested_by: str | None = None
         self.is_guest = False  # Whether the process is somebody else's, a notebook's say, and must not be ended.
         self._asked_at: float | None = None
-        self._has_said = False
+        self._has_said = self._is_listening = False
         self._going_on = threading.Event()
         self._requests: queue.Queue[Request] = queue.Queue(WAITING)
 
     def stop(self, by: str) -> None:
         """Ask the run to save and end; who asked first is remembered."""
-        self.stop_requested_by = self.stop_requested_by or by
+        if self.stop_requested_by is None:
+            self.stop_requested_by, self._asked_at = by, time.monotonic()
+            if self._is_listening:
+                signal.setitimer(signal.ITIMER_REAL, LOOK_EVERY, LOOK_EVERY)
         self._going_on.set()
 
     def pause(self, by: str) -> None:
@@ -116,9 +120,11 @@ class Control:
             signal.SIGALRM: self._on_alarm,
         }
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        self._is_listening = True
         try:
             yield
         finally:
+            self._is_listening = False
             signal.setitimer(signal.ITIMER_REAL, 0.0)
             for number, handler in before.items():
                 signal.signal(number, handler)
@@ -129,8 +135,6 @@ class Control:
                 raise KeyboardInterrupt
             os._exit(130)
         self.stop(signal.Signals(number).name)
-        self._asked_at = time.monotonic()
-        signal.setitimer(signal.ITIMER_REAL, 0.5, 0.5)
         message = f"\n{self.stop_requested_by}: saving, then exiting. Press Ctrl-C again to exit immediately.\n"
         os.write(2, message.encode())
 
