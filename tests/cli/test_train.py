@@ -6,6 +6,7 @@ import pty
 import re
 import subprocess
 import sys
+from itertools import pairwise
 
 import pytest
 import yaml
@@ -120,7 +121,7 @@ def test_an_unknown_verb_is_refused(paddock):
 def test_on_a_terminal_there_is_a_progress_bar(tmp_path):
     leader, follower = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "paddock", "train", "ppo_cartpole", *TINY, *LONG_ROLLOUT],
+        [sys.executable, "-m", "paddock", "train", "ppo_cartpole", *TINY, *LONG_ROLLOUT, "evaluation.episodes=500"],
         cwd=tmp_path,
         stdout=follower,
         stderr=follower,
@@ -139,12 +140,16 @@ def test_on_a_terminal_there_is_a_progress_bar(tmp_path):
     assert process.wait() == 0
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
     lines = [line for line in text.replace("\r", "\n").splitlines() if "━" in line]
+    assert lines
     assert all(re.search(r"^\w+ .*━.* \d+ % .* elapsed .* left", line) for line in lines), lines
     assert any("evaluating" in line for line in lines)
     assert "steps/s" in text
     assert "Training finished" in text
-    ticks = {int(found) for found in re.findall(r"(\d+) s elapsed", text)}
-    assert ticks == set(range(max(ticks) + 1)), "a frame a second at least, also while steps are being collected"
+    ticks = sorted({int(found) for found in re.findall(r"(\d+) s elapsed", text)})
+    gaps = [later - earlier for earlier, later in pairwise(ticks)]
+    assert max(gaps) <= 2, (
+        "frames keep coming, also while steps are being collected"
+    )  # a busy machine may miss a second
 
 
 def test_a_misspelt_command_is_told_what_was_meant(paddock):

@@ -106,9 +106,6 @@ class Orchestrator:
     def run(self) -> Outcome:
         """Train to the end, or until asked to stop; either way everything is saved and closed."""
         self._started = self._last_save = time.perf_counter()
-        for logger in self._loggers:
-            if isinstance(logger, Terminal):
-                logger.follow(self.standing)
         try:
             self._open()
             with self.control.listening():
@@ -133,6 +130,9 @@ class Orchestrator:
         self._home.open()
         self._json = JsonLines(self.run_folder.metrics_file)
         self._loggers = [self._json, *self._make_loggers(self.counters.agent_steps)]
+        for logger in self._loggers:
+            if isinstance(logger, Terminal):
+                logger.follow(self.standing)
         self.run_folder.write_manifest(status="running")
         register(self.run_folder)
 
