@@ -70,10 +70,10 @@ def describe_run(run: RunFolder) -> dict[str, Any]:
 
 
 def config_differences(origin: Mapping[str, Any] | None, record: RunRecord) -> dict[str, list[Any]] | None:
-    """Options by key, as [in the experiment, in this run]; None where the experiment is not known or no more there."""
+    """Options by key, as [in the experiment, in this run]; None where either is not known or no more there."""
     from paddock.config.compose import compose
 
-    if not origin:
+    if not origin or not record.config:
         return None
     user = Path(origin["user"]) if origin.get("user") else None
     try:
@@ -159,7 +159,10 @@ def _facts(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     versions = ", ".join(f"{name} {version}" for name, version in (manifest.get("versions") or {}).items())
     work = f"{number(values['agent_steps'])} steps in {duration(values['seconds'])}"
     return [
-        ("what", f"{values['algorithm']} on {values['environment']}, seed {values['seed']}"),
+        (
+            "what",
+            f"{values['algorithm'] or '?'} on {values['environment'] or '?'}, seed {number(values['seed']) or '?'}",
+        ),
         ("work", f"{work}, {size(values['size'])} on disk"),
         ("started", f"{manifest.get('created', '?')} ({age(manifest.get('created', ''))} ago)"),
         ("command", " ".join(["paddock", *manifest.get("command", ["?"])[1:]])),
@@ -174,7 +177,7 @@ def _show_differences(console: Any, values: Mapping[str, Any]) -> None:
     differences = values["config_differences"]
     origin = (values["manifest"].get("origin") or {}).get("experiment")
     if differences is None:
-        console.print("\n[bold]Configuration[/]: what experiment it comes from is not known.")
+        console.print("\n[bold]Configuration[/]: how it differs from its experiment is not known.")
         return
     name = markup(origin or "its file")
     if not differences:
