@@ -78,12 +78,28 @@ def command(*arguments):
     return [sys.executable, "-m", "paddock", "train", *arguments]
 
 
+STARTED = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_goes_on():
+    """Runs without an end do not outlive a test that failed."""
+    yield
+    for process in STARTED:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    STARTED.clear()
+
+
 def start(folder, *arguments):
     with (folder / "output.txt").open("a") as output:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             command(*arguments), cwd=folder, stdout=output, stderr=output, start_new_session=True,
             env={**os.environ, "COLUMNS": "500", "PYTHONPATH": f"{folder}:{os.environ.get('PYTHONPATH', '')}"},
         )  # fmt: skip
+    STARTED.append(process)
+    return process
 
 
 def wait_until(is_so, process):
@@ -195,9 +211,9 @@ def test_a_run_folder_that_is_deleted_ends_the_run(tmp_path):
     process = start(tmp_path, "ppo_cartpole", *ENDLESS)
     wait_until(lambda: rows(tmp_path) >= 1, process)
     run = the_run(tmp_path)
-    gone = run.path.with_name("gone")
-    run.path.rename(gone)
-    shutil.rmtree(gone)
+    process.send_signal(signal.SIGSTOP)  # Else it writes another file while they are deleted.
+    shutil.rmtree(run.path)
+    process.send_signal(signal.SIGCONT)
     assert "was deleted while it ran" in ended_badly(tmp_path, process)
     assert not run.path.exists()
 
