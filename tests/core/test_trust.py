@@ -1,6 +1,7 @@
 """What counts as more than data, who signed it, and what is remembered."""
 
 import json
+import os
 import stat
 import sys
 
@@ -146,3 +147,19 @@ def test_trust_shows_no_control_characters(tmp_path):
         check(tmp_path, values)
     assert "\x1b" not in str(refused.value)
     assert "?[2Jrm -rf ~??nothing to see" in str(refused.value)
+
+
+def test_a_folder_whose_files_vanish_meanwhile_is_checked_all_the_same(tmp_path, monkeypatch):
+    """A living run removes old checkpoints while another process looks at its folder."""
+    (tmp_path / "gone").write_text("")
+    (tmp_path / "out").symlink_to("/etc")
+    walk = os.walk
+
+    def walk_then_remove(root):
+        for entry in walk(root):
+            (tmp_path / "gone").unlink(missing_ok=True)
+            yield entry
+
+    monkeypatch.setattr(os, "walk", walk_then_remove)
+    with pytest.raises(UntrustedError, match="out is a link that leads outside"):
+        check(tmp_path, {}, with_links=True)

@@ -214,10 +214,14 @@ def _links_outside(folder: Path) -> list[Danger]:
     for parent, folders, files in os.walk(root):
         for name in [*folders, *files]:
             path = Path(parent, name)
-            mode = path.lstat().st_mode
-            if stat.S_ISLNK(mode):
+            try:
+                mode = path.lstat().st_mode
+                target = os.readlink(path) if stat.S_ISLNK(mode) else None
+            except FileNotFoundError:  # A run that goes on removes old checkpoints meanwhile.
+                continue
+            if target is not None:
                 if not _resolved(path).is_relative_to(root):
-                    found.append(Danger(str(path.relative_to(root)), LINK, os.readlink(path)))
+                    found.append(Danger(str(path.relative_to(root)), LINK, target))
             elif not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
                 raise UntrustedError(f"'{path}' is neither a file nor a folder; remove it, then try again.")
     return found
