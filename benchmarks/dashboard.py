@@ -189,7 +189,8 @@ def main() -> None:
         training = start(folder, "train", "racing", *options, "logging.tensorboard=false", *given.overrides)
         server = start(folder, "dashboard", "--no-browser", "--port", str(port))
         try:
-            run = wait_for(lambda: next((file.parent for file in folder.glob("runs/*/metrics.jsonl")), None))
+            run = wait_for(lambda: next((file.parent for file in folder.glob("runs/*/channel.json")), None))
+            wait_for((run / "metrics.jsonl").exists)
             wait_for(lambda: b"Ctrl-C" in (folder / "dashboard.log").read_bytes())
             context = multiprocessing.get_context("spawn")
             is_on, is_over, counted = context.Event(), context.Event(), context.Value("l", 0)
