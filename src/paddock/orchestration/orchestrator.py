@@ -394,7 +394,7 @@ class Orchestrator:
         self._export(LATEST, self.metrics.latest)
         status = "stopped" if asked else "finished"
         self.run_folder.event(status, agent_steps=self.counters.agent_steps, by=asked)
-        self._write_ending(status, self.run_folder)
+        seconds = self._write_ending(status, self.run_folder)
         table = self.diagnostics.table()
         if table:
             (self.run_folder.path / "profile.txt").write_text(table)
@@ -402,7 +402,7 @@ class Orchestrator:
         return Outcome(
             status=status,
             counters=self.counters,
-            seconds=self.seconds,
+            seconds=seconds,
             latest=dict(self.metrics.latest),
             best_score=self._best_score,
             time_shares=self._stopwatch.shares(time.perf_counter() - self._started),
@@ -418,15 +418,18 @@ class Orchestrator:
         steps = self.counters.agent_steps
         self._shelf.export(self.workflow.actor(), name, agent_steps=steps, metrics=dict(metrics))
 
-    def _write_ending(self, status: str, run: RunFolder, **more: Any) -> None:
+    def _write_ending(self, status: str, run: RunFolder, **more: Any) -> float:
+        """Note how the run ended; gives the wall clock of its training as noted, so that there is one such number."""
+        seconds = round(self.seconds, 3)
         run.write_manifest(
             status=status,
             ended=now(),
             **asdict(self.counters),
-            seconds=round(self.seconds, 3),
+            seconds=seconds,
             best_score=self._best_score,
             **more,
         )
+        return seconds
 
     def _fail(self, message: str) -> None:
         try:
