@@ -102,6 +102,7 @@ class Wall:
         ]
         self.log = self.folder / "server.log"
         with self.log.open("wb") as log:
+            os.fchmod(log.fileno(), 0o644)  # whatever the umask is: see test_page_token.py
             self.process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=subprocess.STDOUT)
         give_up = time.monotonic() + 150
         while b"Ctrl-C" not in self.log.read_bytes():

@@ -14,6 +14,12 @@ from playwright.sync_api import expect
 STRAIGHT, RADIUS, WIDTH = 60.0, 26.0, 13.0  # m, of a small oval
 CRUISE, CREEP, LOOK_AHEAD = 9.0, 5.0, 12.0  # m/s ahead and while pointing elsewhere, m
 
+SET_PACE = """async ([run, factor]) => {
+  const body = JSON.stringify({ command: 'speed', factor });
+  const headers = { 'Content-Type': 'application/json' };
+  return (await fetch(`/api/runs/${run}/control`, { method: 'POST', headers, body })).status;
+}"""
+
 
 def small_oval() -> str:
     """Centre line and half widths, as `paddock tracks import` reads them."""
@@ -69,6 +75,24 @@ class KeyboardDriver:
         self.press("ArrowUp", car["speed"] < (CRUISE if abs(error) < 0.35 else CREEP))
 
 
+def drive_until_a_lap_counts(page) -> dict:
+    """Keys arrive late where the machine is busy: after a lap that left the road the world goes at half its pace."""
+    driver, pace = KeyboardDriver(page), 1.0
+    give_up = time.monotonic() + 6 * PATIENCE
+    laps = 0
+    while time.monotonic() < give_up:
+        driver.decide()
+        driven = page.evaluate("paddock.state.laps")
+        counted = [lap for lap in driven if lap["valid"]]
+        if counted:
+            return counted[0]
+        if len(driven) > laps:
+            laps, pace = len(driven), pace / 2
+            status = page.evaluate(SET_PACE, [page.url.rpartition("/")[2], pace])
+            assert status == 200
+    raise AssertionError("no lap counted")
+
+
 def test_a_press_outlives_what_is_found_out_about_a_track_meanwhile(empty_server, pages):
     page = pages.open(empty_server.address)
     asked = []
@@ -120,14 +144,10 @@ def test_a_lap_with_the_keyboard(server, pages):
     page.get_by_role("button", name="To the grid").click()
     page.wait_for_url("**/#/drive/*")
     seen(page, "s.snapshot && s.scene && s.car(0).state & 4")
-    driver = KeyboardDriver(page)
-    for _ in range(2000):
-        driver.decide()
-        if page.evaluate("paddock.state.laps.length"):
-            break
-    lap = seen(page, "s.laps[0]")
+    lap = drive_until_a_lap_counts(page)
     assert lap["lap_time"] > 5
-    expect(page.locator("ol.laps li").first).to_contain_text(f"{lap['lap_time'] % 60:06.3f}")
+    row = page.locator("ol.laps li").filter(has_not_text="off the road").first
+    expect(row).to_contain_text(f"{lap['lap_time'] % 60:06.3f}")
     expect(page.locator("table.sectors thead")).to_contain_text("Reference")
 
     page.keyboard.down("ArrowUp")

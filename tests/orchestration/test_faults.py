@@ -13,6 +13,7 @@ from test_resume import the_run
 from paddock.core.errors import PaddockError
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.checkpoint import CheckpointConfig, CheckpointStore
+from paddock.orchestration.home import Home
 
 SMALL = [
     "environment.num_envs=2",
@@ -325,3 +326,15 @@ def test_a_reward_of_ones_own_that_leaves_the_program_is_told(tmp_path):
     said = (tmp_path / "output.txt").read_text()
     assert "mine.py, line 4, in mine: SystemExit: 7" in said
     assert "Traceback" not in said
+
+
+def test_files_that_a_kill_left_half_written_are_removed_by_the_next_process(tmp_path):
+    run = RunFolder.create(tmp_path, "killed", {"schema_version": 3})
+    (run.path / ".manifest.json.4711.123456789").write_text("{")
+    (run.path / ".own_notes").write_text("kept")
+    home = Home(run)
+    home.open()
+    home.close()
+    assert not list(run.path.glob(".manifest*"))
+    assert (run.path / ".own_notes").read_text() == "kept"
+    assert run.manifest_file.exists() or run.config_file.exists()

@@ -5,13 +5,18 @@ import shutil
 
 import pytest
 import yaml
+from rich.console import Console
 from strangers import CARTPOLE, RACING, Catcher, make_run, resume, tampered, trap
 
+from paddock.config.compose import SHIPPED
 from paddock.core.errors import InputError
 from paddock.core.permission import UntrustedError
+from paddock.experiments.records import read_record
 from paddock.experiments.run import RunFolder
+from paddock.experiments.show import config_differences, describe_run
 from paddock.experiments.verify import verify
 from paddock.orchestration.judge import find_subject
+from paddock.orchestration.launch import Request, new_run, resolve
 
 ALERT = "train/entropy > -100"
 MORE = "training.total_steps=256"
@@ -242,3 +247,25 @@ def test_resume_of_a_run_without_code_asks_nobody(attack):
     assert not (run / "signature.json").exists()
     resume(run, MORE, "monitoring.alerts.mine={when: 'train/entropy > -100', command: 'true'}")
     resume(run, "training.total_steps=384")  # The command was typed here, and the run is signed with it since.
+
+
+def test_show_composes_no_file_that_a_strangers_manifest_names(person, strangers_run, monkeypatch):
+    """The same file named by this user's own run is read, so that `show` says how the run differs from it."""
+    monkeypatch.setenv("MY_API_SECRET", "hunter2")
+    outside = person / "outside.yaml"
+    shipped = (SHIPPED / "experiment" / "ppo_cartpole.yaml").read_text()
+    outside.write_text(shipped + "tags: ['${oc.env:MY_API_SECRET}']\n")
+    own = paddock_run(person, outside)
+    assert config_differences(own.read_manifest()["origin"], read_record(own))["seed"][1] == 7
+    run = RunFolder(shutil.copytree(strangers_run, person / "runs" / "shared-20260101-000000"))
+    run.write_manifest(origin={"experiment": None, "user": str(outside), "preset": None, "overrides": []})
+    assert describe_run(run)["config_differences"] is None
+    forged = {**own.read_manifest()["origin"], "user": "/etc/passwd"}
+    assert config_differences(forged, read_record(own)) is None
+
+
+def paddock_run(person, file):
+    request = Request(user=file, seed=7, overrides=[*CARTPOLE, f"runs_dir={person / 'runs'}"])
+    with new_run(resolve(request)[0], Console(quiet=True), request) as orchestrator:
+        orchestrator.run()
+    return orchestrator.run_folder

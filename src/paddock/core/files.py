@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import re
 import stat
 import time
 from collections.abc import Iterator
@@ -61,6 +62,11 @@ def replace_file(path: Path, data: bytes) -> None:
     except OSError:
         temporary.unlink(missing_ok=True)  # On a full disk, half a file keeps room from others.
         raise
+
+
+def unfinished(folder: Path) -> list[Path]:
+    """What `replace_file` left in a folder when it was killed in the middle."""
+    return [path for path in folder.glob(".*") if re.fullmatch(r"\..+\.\d+\.\d+", path.name)]
 
 
 def append_line(path: Path, line: bytes) -> None:

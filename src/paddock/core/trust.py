@@ -32,6 +32,7 @@ from paddock.core.user_code import KeptCode, file_digest, package_digest, split_
 log = logging.getLogger(__name__)
 
 SIGNATURE = "signature.json"
+MARK = "signature"  # the key of a signature that stands beside what it signs
 KEY, TRUSTED = "signing_key", "trusted.jsonl"
 KEY_BYTES = 32
 MOST_LISTED, LONGEST_SHOWN = 30, 160
@@ -152,6 +153,16 @@ def sign(folder: Path, values: Any) -> None:
         replace_file(folder / SIGNATURE, json.dumps({"format": 1, "signature": signature}).encode())
     except OSError as error:
         log.warning("'%s' cannot be signed (%s); using it later will need --trust.", folder, error)
+
+
+def mark(values: Mapping[str, Any]) -> str:
+    """A signature of plain values themselves, for those that are acted upon whether or not they hold a danger."""
+    return _signature(hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest())
+
+
+def is_marked(values: Mapping[str, Any], given: Any) -> bool:
+    """Whether `given` is what `mark` made of these values for this user."""
+    return isinstance(given, str) and hmac.compare_digest(given.encode(), mark(values).encode())
 
 
 def fingerprint(folder: Path, found: Sequence[Danger]) -> str:

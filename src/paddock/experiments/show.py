@@ -13,6 +13,7 @@ from typing import Any
 from paddock.core.errors import InputError
 from paddock.core.mappings import flatten
 from paddock.core.reading import read_json
+from paddock.core.trust import MARK, is_marked
 from paddock.experiments.display import STYLES, age, duration, make_console, make_table, markup, number, size
 from paddock.experiments.records import (
     NOT_THE_RECIPE,
@@ -75,12 +76,15 @@ def config_differences(origin: Mapping[str, Any] | None, record: RunRecord) -> d
 
     if not origin or not record.config:
         return None
-    user = Path(origin["user"]) if origin.get("user") else None
-    try:
-        written = dict(flatten(compose(origin.get("experiment"), user=user).values))
-    except (InputError, OSError):
+    experiment, user, overrides = (origin.get(key) for key in ("experiment", "user", "overrides"))
+    # A file outside the run is read where this user named it, not where a manifest from elsewhere does.
+    if user and not is_marked({key: origin[key] for key in origin if key != MARK}, origin.get(MARK)):
         return None
-    changed = [text.partition("=")[0].lstrip("+~") for text in origin.get("overrides", [])]
+    try:
+        written = dict(flatten(compose(experiment, user=Path(user) if user else None).values))
+    except (InputError, OSError, TypeError):
+        return None
+    changed = [str(text).partition("=")[0].lstrip("+~") for text in overrides or []]
     differences = {}
     for key, value in record.config.items():
         if key.split(".")[0] in PERSONAL:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from paddock.core.errors import PaddockError
-from paddock.core.files import write_synced
+from paddock.core.files import unfinished, write_synced
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.channel_frames import FILE as CHANNEL
 
@@ -24,6 +24,8 @@ class Home:
     def open(self) -> None:
         """From here on the folder is watched, and some room in it is taken."""
         self._folder = os.open(self._run.path, os.O_RDONLY | os.O_DIRECTORY)
+        for left_over in unfinished(self._run.path):  # by an earlier process that was killed: this one holds the run
+            left_over.unlink(missing_ok=True)
         reserve = self._run.path / RESERVE
         reserve.unlink(missing_ok=True)
         write_synced(reserve, os.urandom(RESERVED))  # Nothing that a file system could leave out.

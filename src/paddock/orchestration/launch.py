@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from paddock.config.validate import validate
 from paddock.core.errors import InputError
 from paddock.core.files import files_like
 from paddock.core.reading import DamagedError, require_regular
-from paddock.core.trust import checked, sign
+from paddock.core.trust import MARK, checked, mark, sign
 from paddock.core.user_code import KeptCode
 from paddock.experiments.run import RunFolder, manifest
 from paddock.orchestration.build import build
@@ -60,7 +60,11 @@ class Request:
     def origin(self) -> dict[str, Any]:
         """What a run's manifest tells of where its configuration came from."""
         user = str(self.user.resolve()) if self.user else None
-        chosen = {"experiment": self.experiment, "user": user, "preset": self.preset, "overrides": self.overrides}
+        chosen: dict[str, Any] = {"experiment": self.experiment, "user": user, "preset": self.preset}
+        chosen["overrides"] = self.overrides
+        if user:
+            with suppress(OSError):  # without a home of their own, a person does without `show`'s differences
+                chosen[MARK] = mark(chosen)
         return {"origin": chosen}
 
     @property

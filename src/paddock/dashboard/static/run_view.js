@@ -8,7 +8,7 @@ import { Live } from './live.js';
 import { Events, Policies } from './records.js';
 import { Stage } from './stage.js';
 
-const ENDS = new Set(['finished', 'stopped', 'failed', 'crashed', 'pruned']);
+const ENDS = new Set(['finished', 'stopped', 'failed', 'crashed', 'damaged', 'pruned']);
 const MEANING = { 'Steps/s': 'Agent steps per second of wall clock, learning and evaluation included' };
 const POLICY_EVENTS = new Set(['policy', 'save', 'load', 'control', 'record']);
 
