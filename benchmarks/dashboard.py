@@ -29,12 +29,12 @@ import numpy as np
 import psutil
 import websockets
 
-from paddock.core.home import paddock_home
-from paddock.environments.racing import RacingVectorEnv
-from paddock.orchestration.broadcast import Broadcast
-from paddock.orchestration.channel import Channel
-from paddock.orchestration.channel_frames import read_address
-from paddock.orchestration.control import Control
+from paddock.control.broadcast import Broadcast
+from paddock.control.channel import Channel
+from paddock.control.messages import read_address
+from paddock.control.requests import Control
+from paddock.core.paths import paddock_home
+from paddock.racing.env.vector import RacingVectorEnv
 
 RATE = 60
 SETTLE = 1.0  # s after viewers come or leave that are not counted

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from paddock.orchestration.judge import find_subject
+from paddock.orchestration.subject import find_subject
 from paddock.rollout.collector import as_dict
 from paddock.rollout.model_actors import PolicyOverModel
 

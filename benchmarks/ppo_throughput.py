@@ -21,7 +21,7 @@ from paddock.config.compose import compose
 from paddock.config.validate import validate
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.build import build
-from paddock.orchestration.experiment import ExperimentConfig
+from paddock.orchestration.schema import ExperimentConfig
 
 COPIES, ROLLOUT, MINIBATCH, EPOCHS = 8, 8 * 2048, 64, 10
 

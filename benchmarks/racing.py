@@ -15,10 +15,10 @@ import tempfile
 
 from rich.console import Console
 
-from paddock.orchestration.judge import find_subject
 from paddock.orchestration.launch import Request, new_run, resolve
 from paddock.orchestration.orchestrator import Outcome
-from paddock.rollout.racing_laps import Laps
+from paddock.orchestration.subject import find_subject
+from paddock.racing.laps.drive import Laps
 
 COLUMNS = (
     "seed      steps  steps/s  seconds  update  collect  evaluate  finished  best lap   ratio  mean ratio  wheels off"

@@ -19,9 +19,9 @@ from rich.console import Console
 from scipy import stats
 
 from paddock.experiments.run import RunFolder
-from paddock.orchestration.judge import find_subject
 from paddock.orchestration.launch import Request, new_run, resolve
-from paddock.rollout.racing_laps import Laps
+from paddock.orchestration.subject import find_subject
+from paddock.racing.laps.drive import Laps
 
 UNSEEN = ["harbour", "serpent", "procedural:10000", "procedural:10001"]
 VARIANTS = {name: [f"reward={name}"] for name in ("racing", "baseline", "time_optimal", "racing_line")}

@@ -19,10 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
-from paddock.sim.car import load_car
+from paddock.sim.cars.car import load_car
+from paddock.sim.kernels.launch import get_threads, set_threads
 from paddock.sim.settings import CameraSettings, RaySettings, StartSettings, WorldSettings
-from paddock.sim.threads import get_threads, set_threads
-from paddock.sim.track import load_track
+from paddock.sim.tracks.sources import load_track
 from paddock.sim.world import World
 
 TRACK = "ridgeway"
@@ -31,7 +31,7 @@ FIRST_STEP = """
 import time; begin = time.perf_counter()
 import numpy as np
 from paddock.sim.settings import RaySettings, WorldSettings
-from paddock.sim.track import Track
+from paddock.sim.tracks.track import Track
 from paddock.sim.world import World
 angle = np.linspace(0, 2 * np.pi, 600, endpoint=False)
 width = np.full(600, 6.0)

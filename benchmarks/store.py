@@ -103,9 +103,9 @@ def measure_report(folder: Path) -> None:
 
 def measure_logging(folder: Path) -> None:
     """Seconds of the training loop that a logged point with 20 metrics takes, alerts included."""
-    from paddock.orchestration.alerts import AlertConfig, Alerts
-    from paddock.orchestration.control import Control
+    from paddock.control.requests import Control
     from paddock.orchestration.loggers import JsonLines, Row
+    from paddock.orchestration.monitoring.alerts import AlertConfig, Alerts
 
     run = make_run(folder, 0)
     writer = JsonLines(run.metrics_file)

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
-from paddock.sim import reference
-from paddock.sim.car import CARS
-from paddock.sim.circuits import circuit_design, circuit_names, load_circuit
-from paddock.sim.classical_laps import DrivenLap, classical_laps
-from paddock.sim.procedural import procedural_track
-from paddock.sim.reference import reference_lap
-from paddock.sim.track_picture import format_lap_time, track_picture
+from paddock.render.track_picture import format_lap_time, track_picture
+from paddock.sim.cars.car import CARS
+from paddock.sim.reference import lap as reference
+from paddock.sim.reference.classical_laps import DrivenLap, classical_laps
+from paddock.sim.reference.lap import reference_lap
+from paddock.sim.tracks.circuits import circuit_design, circuit_names, load_circuit
+from paddock.sim.tracks.procedural import procedural_track
 
 ORDER = ("arcade", "f1tenth", "gt", "road")
 

@@ -300,7 +300,7 @@ def test_interrupting_a_notebook_saves_and_gives_the_run(notebook):
 
 
 def test_a_second_interrupt_does_not_end_the_process():
-    from paddock.orchestration.control import Control
+    from paddock.control.requests import Control
 
     control = Control()
     control.is_guest = True

@@ -13,8 +13,8 @@ import urllib.request
 from pathlib import Path
 from typing import ClassVar
 
-from paddock.core.home import paddock_home
-from paddock.orchestration.channel_frames import LARGEST_FRAME, Unpacker, pack, read_address
+from paddock.control.messages import LARGEST_FRAME, Unpacker, pack, read_address
+from paddock.core.paths import paddock_home
 
 SMALL_RACING = [
     "environment.track=oval", "environment.num_envs=16", "workflow.rollout_steps=320", "workflow.minibatch_size=160",

@@ -129,7 +129,7 @@ def test_tab_does_not_import_what_is_slow(folder, answers):
 
 
 def test_the_cars_that_are_offered_are_all_there_are():
-    from paddock.sim.car import CARS as KNOWN
+    from paddock.sim.cars.car import CARS as KNOWN
 
     assert sorted(CARS) == sorted(KNOWN)
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from paddock.core.errors import InputError
-from paddock.orchestration.judge import find_subject
+from paddock.orchestration.subject import find_subject
 
 EXPERIMENT = """
 # @package _global_

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 from hard_surveys import figure_of_eight, rounded_box, write
 from paddock.cli.tracks import app
 from paddock.core.errors import InputError
-from paddock.sim.circuits import circuit_names
-from paddock.sim.track import load_track
+from paddock.sim.tracks.circuits import circuit_names
+from paddock.sim.tracks.sources import load_track
 
 
 @pytest.fixture(autouse=True)

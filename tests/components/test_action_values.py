@@ -2,7 +2,7 @@ import math
 
 import torch
 
-from paddock.components.networks.action_values import (
+from paddock.components.controllers.action_values import (
     ActionValues,
     ActionValuesConfig,
     ChoiceHead,

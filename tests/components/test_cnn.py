@@ -1,8 +1,8 @@
 import pytest
 import torch
 
+from paddock.components.controllers.policy import PolicyConfig, StochasticPolicy
 from paddock.components.networks.cnn import CNN, CNNConfig
-from paddock.components.networks.policy import PolicyConfig, StochasticPolicy
 from paddock.core.errors import InputError
 from paddock.core.specs import ArraySpec, Spec
 

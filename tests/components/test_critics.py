@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
+from paddock.components.controllers.critics import Critics, CriticsConfig
 from paddock.components.networks.cnn import CNN
-from paddock.components.networks.critics import Critics, CriticsConfig
 from paddock.components.networks.stacked import StackedLinear
 from paddock.components.targets import TargetNetwork
 from paddock.core.specs import ArraySpec, Spec

@@ -71,7 +71,7 @@ def test_each_reads_all_parts_and_every_weight_learns(named):
 
 def test_policy_and_value_read_the_parts_they_are_given():
     spec = spec_for("small_cnn")
-    where = "paddock.components.networks.policy"
+    where = "paddock.components.controllers.policy"
     policy = {"_target_": f"{where}.StochasticPolicy", "parts": ["picture"], "network": config_of("small_cnn")}
     value = {"_target_": f"{where}.ValueFunction", "parts": ["speed"], "network": config_of("mlp")}
     parts = {name: instantiate(validate_target(one), spec) for name, one in (("policy", policy), ("value", value))}
@@ -96,7 +96,7 @@ def test_the_order_of_an_observations_parts_means_nothing(named):
 
 
 def test_a_policy_learns_to_guess_what_it_does_not_read():
-    spec, where = spec_for("small_cnn"), "paddock.components.networks.policy"
+    spec, where = spec_for("small_cnn"), "paddock.components.controllers.policy"
     config = {"_target_": f"{where}.StochasticPolicy", "parts": ["picture"], "guesses": ["speed"]}
     policy = instantiate(validate_target({**config, "network": config_of("small_cnn")}), spec)
     seen = observed(spec, 5)
@@ -114,7 +114,7 @@ def test_a_policy_learns_to_guess_what_it_does_not_read():
 def test_each_is_saved_and_loaded_with_its_policy(named, tmp_path):
     spec = spec_for(named)
     policy = {
-        "_target_": "paddock.components.networks.policy.StochasticPolicy",
+        "_target_": "paddock.components.controllers.policy.StochasticPolicy",
         "network": config_of(named),
         "head_gain": 1.0,
     }

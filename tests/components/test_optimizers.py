@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from paddock.components.optimizers import Adam, AdamConfig
+from paddock.components.optimizers.adam import Adam, AdamConfig
 from paddock.components.workers import Workers
 from paddock.core.errors import InputError, NonFiniteError
 

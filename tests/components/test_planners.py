@@ -7,8 +7,8 @@ import torch
 from torch.nn import functional
 from toy_models import LinearWorld, Maze, best_controls
 
-from paddock.components.controllers.actions import from_vector, led_here, to_vector
-from paddock.components.controllers.imagination import imagined_return, score_by
+from paddock.components.actions import from_vector, led_here, to_vector
+from paddock.components.dynamics.imagination import imagined_return, score_by
 from paddock.config.schema import instantiate, validate_target
 from paddock.core.errors import NonFiniteError
 from paddock.core.specs import ArraySpec

@@ -5,7 +5,7 @@ import torch
 
 from paddock.components.networks.dense import DenseConfig
 from paddock.components.networks.heads import ContinueHead, NumberHead, NumberHeadConfig
-from paddock.components.networks.scaling import (
+from paddock.components.symlog import (
     expected_bin,
     symexp,
     symlog,

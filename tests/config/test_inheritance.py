@@ -6,13 +6,13 @@ from paddock.config.compose import compose
 from paddock.config.inheritance import settle
 from paddock.config.validate import validate
 from paddock.core.errors import InputError
-from paddock.orchestration.experiment import ExperimentConfig
+from paddock.orchestration.schema import ExperimentConfig
 
 OWN = """
 from paddock.config.schema import TargetSchema
 from paddock.components.networks.mlp import MLPConfig
 from paddock.components.networks.mlp import MLP
-from paddock.components.optimizers import Adam, AdamConfig
+from paddock.components.optimizers.adam import Adam, AdamConfig
 from paddock.workflows.ppo import PPO, PPOConfig
 
 class WideConfig(TargetSchema):

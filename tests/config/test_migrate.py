@@ -6,7 +6,7 @@ import yaml
 from paddock.config.migrate import MIGRATIONS, SCHEMA_VERSION, migrate
 from paddock.config.validate import validate
 from paddock.core.errors import InputError
-from paddock.orchestration.experiment import ExperimentConfig
+from paddock.orchestration.schema import ExperimentConfig
 
 OLD = yaml.safe_load((Path(__file__).parent / "fixtures" / "version_1.yaml").read_text())
 

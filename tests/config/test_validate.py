@@ -5,7 +5,7 @@ from paddock.config.compose import SHIPPED, choices, compose
 from paddock.config.schema import load_target, schema_of
 from paddock.config.validate import validate
 from paddock.core.errors import InputError
-from paddock.orchestration.experiment import ExperimentConfig
+from paddock.orchestration.schema import ExperimentConfig
 
 
 def problems(*overrides):

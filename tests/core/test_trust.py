@@ -107,7 +107,7 @@ def test_trust_is_asked_only_for_what_is_used_and_lists_the_whole(tmp_path):
 def test_trust_of_data_lets_nothing_run_inside(tmp_path):
     from paddock.config.schema import load_target
     from paddock.environments.gym import explained
-    from paddock.sim.rewards_custom import load_reward
+    from paddock.sim.rewards.custom import load_reward
 
     (tmp_path / "notes.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\ndef f(car): return 0.0\n")
     with checked(tmp_path, {"environment": {"id": "CartPole-v1"}}):

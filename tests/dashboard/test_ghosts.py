@@ -5,7 +5,7 @@ import os
 
 from paddock.dashboard.ghosts import GhostKeeper, people_laps
 from paddock.experiments.run import RunFolder
-from paddock.rollout.racing_records import LapRecord, write_lap
+from paddock.racing.laps.records import LapRecord, write_lap
 
 SAMPLES = {name: [0.0, 1.0, 2.0] for name in ("time", "s", "x", "y", "speed")}
 

@@ -14,7 +14,7 @@ import pytest
 import websockets
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from paddock.dashboard.book import thinned
+from paddock.dashboard.runs import thinned
 from viewer import SMALL_RACING, Wall, end, train, until
 
 LONG = [*SMALL_RACING, "training.total_steps=null", "training.max_seconds=600", "evaluation.episodes=1"]

@@ -43,10 +43,10 @@ def test_what_is_not_installed_is_explained(monkeypatch, module, options, missin
 
 
 def test_pictures_without_a_renderer_are_explained(monkeypatch):
-    from paddock.environments import dmc
+    from paddock.environments.dmc import env as dmc
 
     config = validate_target(
-        {"_target_": "paddock.environments.dmc.make", "num_envs": 1, "domain": "cartpole", "task": "swingup"}
+        {"_target_": "paddock.environments.dmc.env.make", "num_envs": 1, "domain": "cartpole", "task": "swingup"}
     )
     env = dmc.DMCEnv(config.model_copy(update={"observation": "pixels"}))
 

@@ -11,12 +11,12 @@ import pytest
 import yaml
 
 from paddock.core.errors import InputError
+from paddock.experiments.campaigns.sweep import SweepConfig
+from paddock.experiments.campaigns.trials import Campaign, Trial, examined, override_value, read_campaign
+from paddock.experiments.campaigns.tune import Attempt, JournalLock, TuneConfig, open_study
+from paddock.experiments.report.tune import write_tune_report
 from paddock.experiments.run import RunFolder
-from paddock.experiments.store import open_store
-from paddock.experiments.sweep import SweepConfig
-from paddock.experiments.trials import Campaign, Trial, examined, override_value, read_campaign
-from paddock.experiments.tune import Attempt, JournalLock, TuneConfig, open_study
-from paddock.experiments.tune_report import write_tune_report
+from paddock.experiments.store.store import open_store
 
 EVALUATING = [
     {"name": "train", "buffer": "rollout",
@@ -124,7 +124,7 @@ def test_a_sweep_that_is_killed_goes_on_and_repeats_nothing(tmp_path):
 @pytest.mark.timeout(60)
 def test_the_lock_of_a_killed_search_is_free(tmp_path):
     program = (
-        "import sys, time; from pathlib import Path; from paddock.experiments.tune import JournalLock; "
+        "import sys, time; from pathlib import Path; from paddock.experiments.campaigns.tune import JournalLock; "
         "JournalLock(Path(sys.argv[1])).acquire(); print('held', flush=True); time.sleep(100)"
     )
     holder = subprocess.Popen([sys.executable, "-c", program, tmp_path / "lock"], stdout=subprocess.PIPE, text=True)

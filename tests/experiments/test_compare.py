@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from paddock.core.errors import InputError
-from paddock.experiments import curves
-from paddock.experiments.cleanup import carry_out, parse_size, plan_cleanup
-from paddock.experiments.compare import (
+from paddock.experiments.compare import curves
+from paddock.experiments.compare.compare import (
     aggregates,
     bands,
     compare,
@@ -18,9 +17,10 @@ from paddock.experiments.compare import (
     profiles,
     warnings,
 )
-from paddock.experiments.comparison_table import comparison_values, show_comparison
+from paddock.experiments.compare.table import comparison_values, show_comparison
 from paddock.experiments.export import export_rows, write_rows
-from paddock.experiments.store import open_store
+from paddock.experiments.store.cleanup import carry_out, parse_size, plan_cleanup
+from paddock.experiments.store.store import open_store
 
 
 @pytest.fixture

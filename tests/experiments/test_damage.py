@@ -19,10 +19,10 @@ from rich.console import Console
 
 from paddock.cli.main import main
 from paddock.core.errors import InputError
-from paddock.dashboard.book import RunBook
 from paddock.dashboard.errors import Refused
+from paddock.dashboard.runs import RunBook
 from paddock.experiments.run import RunFolder
-from paddock.experiments.store import FILE
+from paddock.experiments.store.store import FILE
 from paddock.orchestration.launch import resumed_run
 
 LIMIT = 60  # s for all commands on one damage; they take less than one on an idle machine

@@ -5,8 +5,8 @@ import math
 
 import pytest
 
-from paddock.experiments.compare import compare
-from paddock.experiments.report import write_report
+from paddock.experiments.compare.compare import compare
+from paddock.experiments.report.report import write_report
 
 
 def opened(file, browser):

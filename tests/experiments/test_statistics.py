@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import mannwhitneyu, trim_mean
 
-from paddock.experiments import statistics
+from paddock.experiments.compare import statistics
 
 REFERENCE = json.loads((Path(__file__).parent / "fixtures" / "rliable.json").read_text())["cases"]
 

@@ -15,9 +15,9 @@ import pytest
 import yaml
 
 from paddock.core.errors import InputError
-from paddock.experiments.filters import find_runs
 from paddock.experiments.run import RunFolder, manifest
-from paddock.experiments.store import FILE, Store, open_store, register
+from paddock.experiments.store.filters import find_runs
+from paddock.experiments.store.store import FILE, Store, open_store, register
 
 VERSION_1 = Path(__file__).parents[1] / "config" / "fixtures" / "version_1.yaml"
 WRITERS, SECONDS = 8, float(os.environ.get("PADDOCK_STORE_SECONDS", "2"))

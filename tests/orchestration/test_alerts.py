@@ -10,7 +10,7 @@ import time
 import pytest
 
 from paddock.core.errors import InputError
-from paddock.experiments.store import open_store
+from paddock.experiments.store.store import open_store
 
 EVALUATING = (
     "training.phases=[{name: train, buffer: rollout, workflow_hooks: [{collect: {steps: 128}}, update_controller,"

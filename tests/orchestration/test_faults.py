@@ -13,7 +13,7 @@ from test_resume import the_run
 from paddock.core.errors import PaddockError
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.checkpoint import CheckpointConfig, CheckpointStore
-from paddock.orchestration.home import Home
+from paddock.orchestration.folder_watch import Home
 
 SMALL = [
     "environment.num_envs=2",

@@ -206,13 +206,13 @@ defaults:
 environment: {num_envs: 4}
 components:
   value:
-    _target_: paddock.components.networks.policy.ValueFunction
+    _target_: paddock.components.controllers.policy.ValueFunction
     network: {_target_: paddock.components.networks.mlp.MLP, hidden: [16]}
 workflow: {_target_: predictor_package.algorithm.Predictor, scale: 2.0}
 buffers:
   replay: {_target_: paddock.buffers.uniform.UniformBuffer, capacity: 600, batch_size: 32, segment_steps: 64}
 optimizers:
-  main: {_target_: paddock.components.optimizers.Adam, components: [value], learning_rate: 0.01}
+  main: {_target_: paddock.components.optimizers.adam.Adam, components: [value], learning_rate: 0.01}
 training:
   phases:
     - name: seed

@@ -8,9 +8,9 @@ from rich.console import Console
 
 from paddock.config.compose import SHIPPED, choices
 from paddock.core.errors import InputError
-from paddock.environments.racing_rewards import RewardConfig, load_reward_config
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.launch import Request, new_run, resolve, resumed_run
+from paddock.racing.env.rewards import RewardConfig, load_reward_config
 
 SETS = sorted(choices("reward"))
 RACING = sorted(

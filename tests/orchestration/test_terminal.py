@@ -7,8 +7,9 @@ import time
 import pytest
 from rich.console import Console
 
+from paddock.core.pace import Pace
 from paddock.orchestration.loggers import Row
-from paddock.orchestration.terminal import Limits, Pace, ProgressLines, Standing, Terminal
+from paddock.orchestration.terminal import Limits, ProgressLines, Standing, Terminal
 
 METRICS = [
     "eval best lap 52.4", "eval best ratio 1.065", "eval finish rate 1", "distance 5251", "return 98.76",

@@ -14,7 +14,7 @@ from strangers import CARTPOLE, make_run, modes, resume
 
 from paddock.core.files import append_line, open_to_append, write_synced
 from paddock.experiments.run import RunFolder
-from paddock.rollout.video import write_video
+from paddock.render.video import write_video
 
 
 @pytest.fixture

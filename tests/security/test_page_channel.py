@@ -10,9 +10,9 @@ import socket
 import pytest
 import websockets
 
+from paddock.control.channel import MOST_VIEWERS, Channel
+from paddock.control.messages import FILE, pack, read_address
 from paddock.experiments.run import RunFolder
-from paddock.orchestration.channel import MOST_VIEWERS, Channel
-from paddock.orchestration.channel_frames import FILE, pack, read_address
 from viewer import ChannelViewer
 
 TOKEN = "t" * 32

@@ -7,9 +7,9 @@ import pytest
 from strangers import tampered_policy, trap
 
 from paddock.core.permission import UntrustedError
-from paddock.orchestration.driving_setup import DriveRequest, find_policy, line_up
-from paddock.orchestration.judge import find_subject
-from paddock.orchestration.racing_race import run_race
+from paddock.orchestration.subject import find_subject
+from paddock.racing.drive.setup import DriveRequest, find_policy, line_up
+from paddock.racing.race.race import run_race
 from paddock.rollout.actor import load_policy
 
 

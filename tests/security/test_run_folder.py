@@ -11,12 +11,12 @@ from strangers import CARTPOLE, RACING, Catcher, make_run, resume, tampered, tra
 from paddock.config.compose import SHIPPED
 from paddock.core.errors import InputError
 from paddock.core.permission import UntrustedError
-from paddock.experiments.records import read_record
 from paddock.experiments.run import RunFolder
-from paddock.experiments.show import config_differences, describe_run
+from paddock.experiments.store.records import read_record
+from paddock.experiments.store.show import config_differences, describe_run
 from paddock.experiments.verify import verify
-from paddock.orchestration.judge import find_subject
 from paddock.orchestration.launch import Request, new_run, resolve
+from paddock.orchestration.subject import find_subject
 
 ALERT = "train/entropy > -100"
 MORE = "training.total_steps=256"

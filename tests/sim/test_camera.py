@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from world_tracks import stadium_track
 
-from paddock.sim.camera import COLOURS, build_palette
+from paddock.sim.lens import COLOURS, build_palette
 from paddock.sim.settings import CameraSettings, Imperfection, WorldSettings
 from paddock.sim.world import World
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from world_tracks import circle_track, plane_track
 
 from paddock.core.errors import InputError
-from paddock.sim.car import (
+from paddock.sim.cars.car import (
     CARS,
     GEAR_RATIOS,
     PARAMETER_COUNT,
@@ -19,8 +19,8 @@ from paddock.sim.car import (
     load_car,
     randomised_cars,
 )
+from paddock.sim.reference.speed_profile import slip_angle
 from paddock.sim.settings import WorldSettings
-from paddock.sim.speed_profile import slip_angle
 from paddock.sim.world import World
 
 DYNAMIC = ("f1tenth", "gt", "road")

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from paddock.core.errors import InputError
-from paddock.sim.circuits import Circuit, build_circuit, circuit_design, circuit_names, load_circuit
-from paddock.sim.corners import find_corners
-from paddock.sim.track_sources import DEFAULT_TRACK
+from paddock.sim.tracks.circuits import Circuit, build_circuit, circuit_design, circuit_names, load_circuit
+from paddock.sim.tracks.corners import find_corners
+from paddock.sim.tracks.sources import DEFAULT_TRACK
 
 DIFFICULTIES = ("very easy", "easy", "medium", "hard", "very hard")
 

@@ -12,8 +12,8 @@ import pytest
 
 import paddock.environments
 from paddock.sim import world as world_module
-from paddock.sim.compiling import announced
-from paddock.sim.track import load_track
+from paddock.sim.kernels.compiling import announced
+from paddock.sim.tracks.sources import load_track
 from paddock.sim.world import World
 
 
@@ -45,7 +45,7 @@ def cold(monkeypatch):
         def kernel(*arguments):
             return len(arguments)
 
-        kernel.__module__ = "paddock.sim.kernels_step"
+        kernel.__module__ = "paddock.sim.kernels.step"
         compiled = numba.njit(kernel)
         monkeypatch.setattr(world_module, "launch", lambda function, count, block, *arguments: compiled(count, block))
 

@@ -9,9 +9,10 @@ import pytest
 from world_tracks import circle_track, follow, plane_track, stadium_track
 
 from paddock.core.errors import InputError
-from paddock.sim.car import CARS
+from paddock.sim.cars.car import CARS
 from paddock.sim.settings import StartSettings, WorldSettings
-from paddock.sim.track import load_track
+from paddock.sim.tracks.obstacles import with_obstacles
+from paddock.sim.tracks.sources import load_track
 from paddock.sim.world import World
 
 
@@ -112,7 +113,7 @@ def test_obstacles_have_the_chosen_effect(effect: str) -> None:
 
 
 def test_random_starts_are_on_the_road_and_free_of_obstacles() -> None:
-    track = load_track("serpent").with_obstacles(12, 5)
+    track = with_obstacles(load_track("serpent"), 12, 5)
     settings = WorldSettings(start=StartSettings(lateral=1.0, heading=0.1, speed=(0.0, 5.0)), edge="wall")
     world = World(track, "gt", 600, settings=settings)
     assert (world.lateral < world.left_width).all()

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from paddock.core.errors import InputError
-from paddock.sim.deepracer import DEEPRACER_KEYS, course_of, deepracer_params
-from paddock.sim.rewards import RewardInputs, RewardSet, Term
-from paddock.sim.rewards_custom import load_reward
-from paddock.sim.track import load_track
+from paddock.sim.rewards.custom import load_reward
+from paddock.sim.rewards.deepracer import DEEPRACER_KEYS, course_of, deepracer_params
+from paddock.sim.rewards.terms import RewardInputs, RewardSet, Term
+from paddock.sim.tracks.obstacles import with_obstacles
+from paddock.sim.tracks.sources import load_track
 
 # In the manner of the examples in DeepRacer's own guide, which use most of the keys between them.
 FOLLOW_THE_CENTRE = '''
@@ -163,8 +164,8 @@ def test_progress_is_a_share_of_the_lap_from_where_the_episode_began(track):
 
 
 def test_obstacles_and_other_cars_are_objects(track):
-    with_obstacles = track.with_obstacles(3, seed=2)
-    rows = deepracer_params(inputs_at(with_obstacles, [10, 60, 20, 30], group_size=2))
+    crowded = with_obstacles(track, 3, seed=2)
+    rows = deepracer_params(inputs_at(crowded, [10, 60, 20, 30], group_size=2))
     params = rows[0]
     assert len(params["objects_location"]) == 4
     assert params["objects_location"][3] == (rows[1]["x"], rows[1]["y"])
@@ -182,7 +183,7 @@ def test_a_public_style_function_runs_unchanged(tmp_path, track, text):
     file = tmp_path / "reward_function.py"
     file.write_text(text)
     term = Term("deepracer", 2.0, function=load_reward(f"{file}:reward_function"))
-    inputs = inputs_at(track.with_obstacles(2, seed=1), [10, 60, 120])
+    inputs = inputs_at(with_obstacles(track, 2, seed=1), [10, 60, 120])
     total, _ = RewardSet([term], 3).compute(inputs, np.zeros(3, np.bool_))
     assert total.shape == (3,)
     assert (total > 0).all()

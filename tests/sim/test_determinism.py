@@ -13,8 +13,8 @@ from real_circuits import NAMES, needs_real_circuits, real_circuit
 from world_tracks import circle_track, stadium_track
 
 from paddock.core.errors import InputError
-from paddock.sim.car import CARS
-from paddock.sim.circuits import circuit_names, load_circuit
+from paddock.sim.cars.car import CARS
+from paddock.sim.kernels.launch import get_threads, set_threads
 from paddock.sim.settings import (
     CameraSettings,
     CourseSettings,
@@ -24,8 +24,9 @@ from paddock.sim.settings import (
     TelemetrySettings,
     WorldSettings,
 )
-from paddock.sim.threads import get_threads, set_threads
-from paddock.sim.track import load_track
+from paddock.sim.tracks.circuits import circuit_names, load_circuit
+from paddock.sim.tracks.obstacles import with_obstacles
+from paddock.sim.tracks.sources import load_track
 from paddock.sim.world import World
 
 FLAWED = Imperfection(noise=0.3, dropout=0.1, latency=2)
@@ -40,7 +41,7 @@ EVERYTHING = WorldSettings(
     telemetry=TelemetrySettings(imperfection=FLAWED),
     camera=CameraSettings(width=16, height=12, imperfection=Imperfection(noise=4.0, dropout=0.1, latency=1)),
 )
-TRACKS = [stadium_track().with_obstacles(6, 1), circle_track(80.0)]
+TRACKS = [with_obstacles(stadium_track(), 6, 1), circle_track(80.0)]
 
 
 def run(world: World, steps: int, seed: int = 7) -> None:

@@ -2,14 +2,15 @@ import numpy as np
 import pytest
 from real_circuits import NAMES, needs_real_circuits, real_circuit
 
-from paddock.sim.car import CARS
-from paddock.sim.circuits import circuit_names, load_circuit
-from paddock.sim.classical_laps import classical_laps
-from paddock.sim.detour import line_past_obstacles
-from paddock.sim.driver import ClassicalDriver
-from paddock.sim.reference import reference_lap
+from paddock.sim.cars.car import CARS
+from paddock.sim.reference.classical_driver import ClassicalDriver
+from paddock.sim.reference.classical_laps import classical_laps
+from paddock.sim.reference.detour import line_past_obstacles
+from paddock.sim.reference.lap import reference_lap
 from paddock.sim.settings import StartSettings, WorldSettings
-from paddock.sim.track import load_track
+from paddock.sim.tracks.circuits import circuit_names, load_circuit
+from paddock.sim.tracks.obstacles import with_obstacles
+from paddock.sim.tracks.sources import load_track
 from paddock.sim.world import World
 
 HALF = len(circuit_names()) // 2
@@ -48,7 +49,7 @@ def test_no_wheel_leaves_the_road_where_leaving_is_a_crash() -> None:
 @pytest.mark.parametrize("car", ["arcade", "f1tenth", "gt", "road"])
 def test_obstacles_are_driven_around(car: str) -> None:
     roads = [load_circuit(name).sized_for(CARS[car].width) for name in ("kidney", "meadow", "harbour")]
-    for lap in classical_laps([road.with_obstacles(8, seed) for seed, road in enumerate(roads)], car):
+    for lap in classical_laps([with_obstacles(road, 8, seed) for seed, road in enumerate(roads)], car):
         assert lap.collided == lap.off_track == 0, lap
         assert lap.ratio < 1.2, lap
 
@@ -57,7 +58,7 @@ def test_a_line_past_obstacles_is_the_line_itself_where_there_are_none() -> None
     track, car = load_circuit("kidney"), CARS["gt"]
     offset = reference_lap(track, "gt").offset
     assert line_past_obstacles(track, car, offset, 0.3) is offset
-    crowded = track.with_obstacles(8, 1)
+    crowded = with_obstacles(track, 8, 1)
     assert reference_lap(crowded, "gt").track is crowded
     points = crowded.offset_points(line_past_obstacles(crowded, car, offset, 0.3))
     for x, y, radius in crowded.obstacles:

@@ -7,9 +7,9 @@ import pytest
 from real_circuits import NAMES, needs_real_circuits, real_circuit
 
 from paddock.core.errors import InputError
-from paddock.sim.circuits import load_circuit
-from paddock.sim.track import load_track
-from paddock.sim.track_import import read_track_csv, write_track_csv
+from paddock.sim.tracks.circuits import load_circuit
+from paddock.sim.tracks.csv import read_track_csv, write_track_csv
+from paddock.sim.tracks.sources import load_track
 
 HEADER = "# x_m,y_m,w_tr_right_m,w_tr_left_m\n"
 

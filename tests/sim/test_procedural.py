@@ -6,9 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paddock.core.errors import InputError
-from paddock.sim.circuits import load_circuit
-from paddock.sim.procedural import ProceduralSettings, procedural_track
-from paddock.sim.track import Track, load_track
+from paddock.sim.tracks.circuits import load_circuit
+from paddock.sim.tracks.obstacles import with_obstacles
+from paddock.sim.tracks.procedural import ProceduralSettings, procedural_track
+from paddock.sim.tracks.sources import load_track
+from paddock.sim.tracks.track import Track
 
 
 def passage(track: Track) -> np.ndarray:
@@ -107,7 +109,7 @@ def test_impossible_wishes_are_told() -> None:
 def test_obstacles_never_block_the_road(name: str, count: int) -> None:
     track = load_track(name)
     for seed in range(5):
-        crowded = track.with_obstacles(count, seed)
+        crowded = with_obstacles(track, count, seed)
         assert crowded.obstacles.shape == (count, 3)
         assert passage(crowded).min() > 0.48
         apart = np.hypot(*(crowded.obstacles[:, None, :2] - crowded.obstacles[None, :, :2]).transpose(2, 0, 1))
@@ -116,12 +118,12 @@ def test_obstacles_never_block_the_road(name: str, count: int) -> None:
 
 def test_obstacles_follow_their_seed_and_stay_away_from_the_start() -> None:
     track = load_circuit("meadow")
-    first, second = track.with_obstacles(8, 1).obstacles, track.with_obstacles(8, 1).obstacles
+    first, second = with_obstacles(track, 8, 1).obstacles, with_obstacles(track, 8, 1).obstacles
     assert np.array_equal(first, second)
-    assert not np.array_equal(first, track.with_obstacles(8, 2).obstacles)
+    assert not np.array_equal(first, with_obstacles(track, 8, 2).obstacles)
     assert np.hypot(first[:, 0] - track.x[0], first[:, 1] - track.y[0]).min() > 30.0
 
 
 def test_too_many_obstacles_are_refused() -> None:
     with pytest.raises(InputError, match="has room for 0 to"):
-        load_circuit("oval").with_obstacles(500, 0)
+        with_obstacles(load_circuit("oval"), 500, 0)

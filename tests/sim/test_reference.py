@@ -6,15 +6,17 @@ import pytest
 from real_circuits import NAMES, needs_real_circuits, real_circuit
 
 from paddock.core.errors import InputError
-from paddock.sim import reference, reference_store
-from paddock.sim.car import CARS, load_car
-from paddock.sim.circuits import circuit_names, load_circuit
-from paddock.sim.racing_line import racing_line
-from paddock.sim.reference import ReferenceLap, centre_follower, lap_along, line_margin, reference_lap
-from paddock.sim.reference_store import keep_line, kept_line
-from paddock.sim.speed_profile import cornering_speed, grip_envelope, slip_angle, speed_profile
-from paddock.sim.track import Track, load_track
-from paddock.sim.track_builder import build_track
+from paddock.sim.cars.car import CARS, load_car
+from paddock.sim.reference import lap as reference
+from paddock.sim.reference import store as reference_store
+from paddock.sim.reference.lap import ReferenceLap, centre_follower, lap_along, line_margin, reference_lap
+from paddock.sim.reference.line import racing_line
+from paddock.sim.reference.speed_profile import cornering_speed, grip_envelope, slip_angle, speed_profile
+from paddock.sim.reference.store import keep_line, kept_line
+from paddock.sim.tracks.builder import build_track
+from paddock.sim.tracks.circuits import circuit_names, load_circuit
+from paddock.sim.tracks.sources import load_track
+from paddock.sim.tracks.track import Track
 
 
 def circle(radius: float) -> Track:

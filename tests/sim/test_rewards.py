@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from paddock.core.errors import InputError
-from paddock.sim import rewards
-from paddock.sim.rewards import POTENTIALS, TERMS, EndRules, RewardInputs, RewardSet, Term
-from paddock.sim.rewards_custom import load_reward
+from paddock.sim.rewards import terms as rewards
+from paddock.sim.rewards.custom import load_reward
+from paddock.sim.rewards.terms import POTENTIALS, TERMS, EndRules, RewardInputs, RewardSet, Term
 
 
 def make_inputs(count=5, seed=0, **changes):

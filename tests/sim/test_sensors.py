@@ -17,7 +17,9 @@ from paddock.sim.settings import (
     TelemetrySettings,
     WorldSettings,
 )
-from paddock.sim.track import Track, load_track
+from paddock.sim.tracks.obstacles import with_obstacles
+from paddock.sim.tracks.sources import load_track
+from paddock.sim.tracks.track import Track
 from paddock.sim.world import World
 
 SPREAD = StartSettings(lateral=0.8, heading=0.6, speed=(0.0, 15.0))
@@ -62,7 +64,7 @@ def naive_rays(track: Track, world: World, car: int, angles: np.ndarray, reach: 
 @pytest.mark.parametrize("name", ["stadium", "serpent", "harbour", "overpass"])
 def test_rays_match_exact_intersections(name: str) -> None:
     track = stadium_track(120.0, 25.0) if name == "stadium" else load_track(name)
-    track = track.with_obstacles(4, 2)
+    track = with_obstacles(track, 4, 2)
     rays = RaySettings(count=19, range=80.0)
     world = World(track, "gt", 24, settings=WorldSettings(start=SPREAD, rays=rays), seed=4)
     width = float(np.mean(track.left_width + track.right_width))

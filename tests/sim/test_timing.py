@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from world_tracks import circle_track, follow, plane_track, stadium_track
 
-from paddock.sim.car import CARS
+from paddock.sim.cars.car import CARS
 from paddock.sim.settings import StartSettings, WorldSettings
-from paddock.sim.track import load_track
+from paddock.sim.tracks.sources import load_track
 from paddock.sim.world import World
 
 ARCADE = CARS["arcade"]

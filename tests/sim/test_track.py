@@ -4,11 +4,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paddock.core.errors import InputError
-from paddock.sim.circuits import load_circuit
-from paddock.sim.corners import find_corners
-from paddock.sim.track import Track, load_track
-from paddock.sim.track_builder import build_track
-from paddock.sim.track_checks import check_fits
+from paddock.sim.tracks.builder import build_track
+from paddock.sim.tracks.checks import check_fits
+from paddock.sim.tracks.circuits import load_circuit
+from paddock.sim.tracks.corners import find_corners
+from paddock.sim.tracks.obstacles import with_obstacles
+from paddock.sim.tracks.sources import load_track
+from paddock.sim.tracks.track import Track
 
 
 def circle(radius: float = 100.0, points: int = 60, width: float = 12.0) -> Track:
@@ -51,7 +53,7 @@ def test_records_are_read_only() -> None:
 
 
 def test_scaling_keeps_the_shape() -> None:
-    track = load_circuit("meadow").with_obstacles(3, seed=1)
+    track = with_obstacles(load_circuit("meadow"), 3, seed=1)
     small = track.scaled(0.1)
     assert small.length == pytest.approx(0.1 * track.length)
     assert small.spacing == pytest.approx(0.1 * track.spacing)
@@ -89,7 +91,7 @@ def test_corners_are_counted_like_a_driver_does() -> None:
 
 
 def test_names_seeds_and_files_all_load(tmp_path) -> None:
-    from paddock.sim.track_import import write_track_csv
+    from paddock.sim.tracks.csv import write_track_csv
 
     write_track_csv(load_track("oval"), tmp_path / "mine.csv")
     for name in ("oval", "default", "procedural:4", str(tmp_path / "mine.csv")):

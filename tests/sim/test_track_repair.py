@@ -10,13 +10,13 @@ from real_circuits import ALL_NAMES, needs_real_circuits, real_circuit
 
 from hard_surveys import figure_of_eight, rounded_box, write
 from paddock.core.errors import InputError
-from paddock.sim.classical_laps import classical_laps
-from paddock.sim.track import Track, load_track
-from paddock.sim.track_builder import curvature_at_points, sample_uniformly
-from paddock.sim.track_checks import check_geometry
-from paddock.sim.track_import import Survey, read_survey, read_track_csv, survey_track
-from paddock.sim.track_repair import FINER, FOLD_LIMIT, narrow_folds, repair_survey
-from paddock.sim.track_sources import keep_track
+from paddock.sim.reference.classical_laps import classical_laps
+from paddock.sim.tracks.builder import curvature_at_points, sample_uniformly
+from paddock.sim.tracks.checks import check_geometry
+from paddock.sim.tracks.csv import Survey, read_survey, read_track_csv, survey_track
+from paddock.sim.tracks.repair import FINER, FOLD_LIMIT, narrow_folds, repair_survey
+from paddock.sim.tracks.sources import keep_track, load_track
+from paddock.sim.tracks.track import Track
 
 UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a simpler road is no simpler to look at
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from paddock.sim.track import Track
+from paddock.sim.tracks.track import Track
 
 
 def circle_track(radius: float = 100.0, half_width: float = 8.0, points: int = 640) -> Track:

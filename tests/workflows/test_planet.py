@@ -5,8 +5,8 @@ import tiny_tasks  # noqa: F401 - registers the tasks
 import torch
 
 from paddock.core.errors import PaddockError
+from paddock.evaluation.evaluator import evaluate
 from paddock.rollout.actor import load_policy
-from paddock.rollout.evaluation import evaluate
 from paddock.rollout.model_actors import PlanningActor
 
 TINY = [

@@ -32,9 +32,9 @@ def cleanup(
     as_json: JsonOption = False,
 ) -> None:
     """Remove checkpoints, policies and videos of runs beyond the best and the newest; keep configs and metrics."""
-    from paddock.experiments.cleanup import carry_out, parse_size, plan_cleanup
     from paddock.experiments.display import show_table, size
-    from paddock.experiments.store import open_store
+    from paddock.experiments.store.cleanup import carry_out, parse_size, plan_cleanup
+    from paddock.experiments.store.store import open_store
 
     store = open_store(runs_dir)
     limit = parse_size(max_size) if max_size is not None else None

@@ -43,8 +43,8 @@ def compare(
     as_json: JsonOption = False,
 ) -> None:
     """Compare runs: intervals, probability of improvement, configuration, and a report with curves."""
-    from paddock.experiments.compare import compare as put_side_by_side
-    from paddock.experiments.comparison_table import comparison_values, parse_range, show_comparison
+    from paddock.experiments.compare.compare import compare as put_side_by_side
+    from paddock.experiments.compare.table import comparison_values, parse_range, show_comparison
 
     if score not in ("last", "best"):
         raise InputError(f"--score '{score}' is neither last nor best.")
@@ -58,7 +58,7 @@ def compare(
     )
     values = comparison_values(comparison)
     if not no_html:
-        from paddock.experiments.report import write_report
+        from paddock.experiments.report.report import write_report
 
         values["report"] = str(write_report(html, comparison))
     if as_json:

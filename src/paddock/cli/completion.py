@@ -118,9 +118,9 @@ def _beginning(names: Iterable[str], incomplete: str) -> list[str]:
 
 
 def _tracks() -> list[str]:
-    from paddock.sim.home import paddock_home
+    from paddock.core.paths import paddock_home
 
-    shipped = sorted(file.stem for file in (PACKAGE / "sim" / "circuits").glob("*.yaml"))
+    shipped = sorted(file.stem for file in (PACKAGE / "sim" / "tracks" / "circuits").glob("*.yaml"))
     return [*shipped, *sorted(file.stem for file in (paddock_home() / "tracks").glob("*.csv"))]
 
 
@@ -148,7 +148,7 @@ def _groups(user: Any) -> dict[str, list[str]]:
 
 def _composed_keys(experiment: str | None, user: Any) -> dict[str, str]:
     """Dotted keys of an experiment and their values. What ships is composed once and then remembered."""
-    from paddock.sim.home import paddock_home
+    from paddock.core.paths import paddock_home
 
     if user is not None:
         return _compose_keys(experiment, Path(user))

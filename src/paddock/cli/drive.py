@@ -54,8 +54,8 @@ def drive(
     laps: Annotated[Path, typer.Option(metavar="DIR", help="Folder of recorded human laps.")] = Path("laps"),
 ) -> None:
     """Drive yourself: against an agent, the classical driver, the clock."""
-    from paddock.orchestration.driving_session import MODES, DrivingSession, session_folder
-    from paddock.orchestration.driving_setup import DriveRequest, line_up, unseen_by_opponent
+    from paddock.racing.drive.session import MODES, DrivingSession, session_folder
+    from paddock.racing.drive.setup import DriveRequest, line_up, unseen_by_opponent
 
     if mode not in MODES:
         raise unknown_choice("mode", mode, MODES)

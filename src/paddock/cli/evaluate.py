@@ -62,10 +62,10 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """Evaluate a trained policy: whole episodes, fixed seeds, frozen parameters."""
+    from paddock.evaluation.evaluator import record_video
     from paddock.experiments.display import say, show_table
-    from paddock.orchestration.judge import find_subject
-    from paddock.rollout.evaluation import record_video
-    from paddock.rollout.video import watched
+    from paddock.orchestration.subject import find_subject
+    from paddock.render.video import watched
 
     if which not in ("best", "latest"):
         raise InputError(f"--which '{which}' is neither best nor latest.")
@@ -110,8 +110,8 @@ def evaluate(
 
 def _warn_of_unseen(found: Any, result: Any, *, is_chosen: bool) -> None:
     """Say on standard error which of the chosen tracks a policy never saw, and what helps where it does not finish."""
-    from paddock.orchestration.racing_unseen import is_unseen, saved_environment, unseen_advice, unseen_note
-    from paddock.rollout.racing_laps import Laps
+    from paddock.racing.laps.drive import Laps
+    from paddock.racing.unseen import is_unseen, saved_environment, unseen_advice, unseen_note
 
     if not is_chosen or not isinstance(result, Laps):
         return
@@ -129,8 +129,8 @@ def _judge_model(
     found: Any, horizon: int, episodes: int, seed: int, deterministic: bool, video: bool, as_json: bool
 ) -> None:
     """Print what the world model of a subject knows, beside one that knows nothing."""
+    from paddock.evaluation.world_model.report import examine, illustrate
     from paddock.experiments.display import say, show_table
-    from paddock.orchestration.world_model_report import examine, illustrate
 
     report = examine(found, context=CONTEXT, horizon=horizon, episodes=episodes, seed=seed, deterministic=deterministic)
     values = report.to_dict()

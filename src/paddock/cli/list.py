@@ -26,9 +26,9 @@ def list_runs(
     as_json: JsonOption = False,
 ) -> None:
     """List runs, filtered and sorted by anything that is known of them."""
-    from paddock.experiments.filters import find_runs, parse_key
-    from paddock.experiments.listing import plain_record, show_list, usual_metrics
-    from paddock.experiments.store import open_store
+    from paddock.experiments.store.filters import find_runs, parse_key
+    from paddock.experiments.store.listing import plain_record, show_list, usual_metrics
+    from paddock.experiments.store.store import open_store
 
     store = open_store(runs_dir)
     if reindex:

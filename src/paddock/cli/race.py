@@ -47,9 +47,9 @@ def race(
     """Race policies on one track, against the classical driver and recorded human laps."""
     from rich.console import Console
 
-    from paddock.orchestration.racing_race import run_race
-    from paddock.orchestration.racing_report import best_agent_lap, print_race, write_race
-    from paddock.rollout.video import watched
+    from paddock.racing.race.race import run_race
+    from paddock.racing.race.report import best_agent_lap, print_race, write_race
+    from paddock.render.video import watched
 
     with telling() as say:
         result = run_race(

@@ -15,7 +15,7 @@ app = typer.Typer(pretty_exceptions_enable=False)
 def show(run: RunArgument, runs_dir: RunsDirOption = RUNS, as_json: JsonOption = False) -> None:
     """Show a run: its configuration against its experiment, curves, phases, events."""
     from paddock.experiments.run import RunFolder
-    from paddock.experiments.show import describe_run, show_run
+    from paddock.experiments.store.show import describe_run, show_run
 
     values = describe_run(RunFolder.find(runs_dir, run))
     if as_json:

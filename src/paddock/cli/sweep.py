@@ -25,10 +25,10 @@ def sweep(
     as_json: JsonOption = False,
 ) -> None:
     """Run a sweep, or continue one: what is finished is not repeated."""
-    from paddock.experiments.executor import LocalExecutor
-    from paddock.experiments.live_table import LiveTable
-    from paddock.experiments.sweep import SweepConfig, run_sweep, sweep_rows
-    from paddock.experiments.trials import Campaign, examined, read_campaign
+    from paddock.experiments.campaigns.executor import LocalExecutor
+    from paddock.experiments.campaigns.live_table import LiveTable
+    from paddock.experiments.campaigns.sweep import SweepConfig, run_sweep, sweep_rows
+    from paddock.experiments.campaigns.trials import Campaign, examined, read_campaign
 
     given = read_campaign(file, SweepConfig)
     config = examined(given, given.parameters)

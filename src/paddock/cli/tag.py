@@ -28,7 +28,7 @@ def tag(
     from paddock.core.reading import DamagedError
     from paddock.core.text import printable
     from paddock.experiments.run import RunFolder
-    from paddock.experiments.store import register
+    from paddock.experiments.store.store import register
 
     if not add and not remove and pin is None:
         raise InputError("say what to change: --add WORD, --remove WORD, --pin or --unpin.")

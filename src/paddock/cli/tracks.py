@@ -14,7 +14,7 @@ from rich.table import Table
 from paddock.cli.completion import CARS, complete_from, complete_tracks
 
 if TYPE_CHECKING:
-    from paddock.sim.track_summary import BadTrack, TrackSummary
+    from paddock.sim.summaries import BadTrack, TrackSummary
 
 app = typer.Typer(help="List, draw, generate, import and remove tracks.", no_args_is_help=True)
 
@@ -32,9 +32,9 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 @app.command("list")
 def list_tracks(car: CarOption = "gt", as_json: JsonOption = False) -> None:
     """The shipped circuits from easy to hard, then your imported tracks, with a car's reference time on each."""
-    from paddock.sim.circuits import circuit_names
-    from paddock.sim.track_sources import user_track_names
-    from paddock.sim.track_summary import BadTrack, summarise_all
+    from paddock.sim.summaries import BadTrack, summarise_all
+    from paddock.sim.tracks.circuits import circuit_names
+    from paddock.sim.tracks.sources import user_track_names
 
     entries = list(summarise_all([*circuit_names(), *user_track_names()], car))
     good = [entry for entry in entries if not isinstance(entry, BadTrack)]
@@ -49,14 +49,14 @@ def list_tracks(car: CarOption = "gt", as_json: JsonOption = False) -> None:
 
 def _as_values(entry: TrackSummary | BadTrack) -> dict[str, Any]:
     """One form for both: the facts of a track that cannot be used are null, and `error` says why."""
-    from paddock.sim.track_summary import TrackSummary
+    from paddock.sim.summaries import TrackSummary
 
     facts = dict.fromkeys(field.name for field in fields(TrackSummary))
     return {**facts, "error": None, **asdict(entry)}
 
 
 def _table(good: list[TrackSummary], bad: list[BadTrack], car: str) -> Table:
-    from paddock.sim.track_picture import format_lap_time
+    from paddock.render.track_picture import format_lap_time
 
     is_wide = Console().width >= ROOM_FOR_DESCRIPTIONS
     table = Table(title=f"Tracks, with the reference lap of the {car}")
@@ -95,9 +95,9 @@ def show_track(
     as_json: JsonOption = False,
 ) -> None:
     """Draw a track with a car's reference line coloured by speed."""
-    from paddock.sim.reference import reference_lap
-    from paddock.sim.track_picture import track_picture
-    from paddock.sim.track_summary import summarise, track_for_car
+    from paddock.render.track_picture import track_picture
+    from paddock.sim.reference.lap import reference_lap
+    from paddock.sim.summaries import summarise, track_for_car
 
     summary = summarise(track, car)
     road = track_for_car(track, car)
@@ -129,8 +129,8 @@ def generate_track(
     as_json: JsonOption = False,
 ) -> None:
     """Make a seeded track and write it as CSV."""
-    from paddock.sim.procedural import ProceduralSettings, procedural_track
-    from paddock.sim.track_import import write_track_csv
+    from paddock.sim.tracks.csv import write_track_csv
+    from paddock.sim.tracks.procedural import ProceduralSettings, procedural_track
 
     track = procedural_track(seed, ProceduralSettings(points, radius, amplitude, width, obstacles, style))
     output = output or Path(f"procedural-{seed}.csv")
@@ -162,7 +162,7 @@ def import_track(
     What a survey cannot mean is repaired, with a sentence for each change: an inside edge that folds over itself is
     narrowed by the least amount, a crossing is taken for a bridge, points given twice are left out.
     """
-    from paddock.sim.track_sources import keep_track
+    from paddock.sim.tracks.sources import keep_track
 
     kept = keep_track(file, name=name, car=car, bridge=bridge, replace=replace, strict=strict)
     track = kept.track
@@ -182,7 +182,7 @@ def remove_imported_track(
     as_json: JsonOption = False,
 ) -> None:
     """Delete an imported track. Shipped circuits stay."""
-    from paddock.sim.track_sources import remove_track
+    from paddock.sim.tracks.sources import remove_track
 
     path = remove_track(name)
     if as_json:

@@ -77,7 +77,7 @@ def train(
     from rich.console import Console
 
     from paddock.config.compose import choices, describe
-    from paddock.experiments.trials import override_value
+    from paddock.experiments.campaigns.trials import override_value
     from paddock.orchestration import summary
     from paddock.orchestration.launch import RESUME_RULE, Request, new_run, resolve
 
@@ -125,7 +125,7 @@ def train(
             run = orchestrator.run_folder
             endings.append(summary.outcome_values(run, outcome))
             if not as_json:
-                summary.print_outcome(console, run, outcome, orchestrator.config)
+                _print_outcome(console, run, outcome, orchestrator.config)
         if outcome.status == "stopped":
             break
     if as_json:
@@ -157,7 +157,15 @@ def _resume(
         if as_json:
             print(json.dumps(summary.outcome_values(run, outcome), indent=2))
         else:
-            summary.print_outcome(console, run, outcome, orchestrator.config)
+            _print_outcome(console, run, outcome, orchestrator.config)
+
+
+def _print_outcome(console: Any, run: Any, outcome: Any, config: Any) -> None:
+    from paddock.orchestration.summary import print_outcome
+    from paddock.racing import summary as racing
+    from paddock.racing.env.config import RacingConfig
+
+    print_outcome(console, run, outcome, config, racing if isinstance(config.environment, RacingConfig) else None)
 
 
 def _page(run: Any, *, is_wanted: bool) -> AbstractContextManager[None]:

@@ -13,17 +13,17 @@ from paddock.cli.sweep import stopping
 from paddock.core.errors import InputError
 
 if TYPE_CHECKING:
-    from paddock.orchestration.experiment import ExperimentConfig
     from paddock.orchestration.launch import Request
+    from paddock.orchestration.schema import ExperimentConfig
 
 NOT_PASSED_ON = ("seed", "jobs", "dashboard", "as_json")
 
 
 def train_side_by_side(context: typer.Context, requests: Sequence[Request], jobs: int, *, as_json: bool) -> None:
     """One process per seed, `jobs` of them at a time; ends with exit code 1 where one of them failed."""
-    from paddock.experiments.executor import LocalExecutor
-    from paddock.experiments.live_table import LiveTable
-    from paddock.experiments.seeds import COLUMNS, FAILED, run_seeds, seed_rows, seed_values
+    from paddock.experiments.campaigns.executor import LocalExecutor
+    from paddock.experiments.campaigns.live_table import LiveTable
+    from paddock.experiments.campaigns.seeds import COLUMNS, FAILED, run_seeds, seed_rows, seed_values
     from paddock.orchestration.launch import resolve
 
     if len(requests) < 2:
@@ -58,7 +58,7 @@ def train_side_by_side(context: typer.Context, requests: Sequence[Request], jobs
 
 def print_seeds(settings: ExperimentConfig, endings: Sequence[Mapping[str, Any]]) -> None:
     """The table over seeds, and what to type next."""
-    from paddock.experiments.seeds import show_seeds
+    from paddock.experiments.campaigns.seeds import show_seeds
 
     show_seeds(endings, settings.evaluation.metric)
     folder = f" --runs-dir {settings.runs_dir}" if settings.runs_dir != "runs" else ""

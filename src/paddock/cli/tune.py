@@ -24,12 +24,12 @@ def tune(
     as_json: JsonOption = False,
 ) -> None:
     """Search with Optuna, or continue a search; trials without promise are stopped early."""
+    from paddock.experiments.campaigns.executor import LocalExecutor
+    from paddock.experiments.campaigns.live_table import LiveTable
+    from paddock.experiments.campaigns.trials import Campaign, examined, read_campaign
+    from paddock.experiments.campaigns.tune import Attempt, TuneConfig, open_study, run_search
     from paddock.experiments.display import duration, number
-    from paddock.experiments.executor import LocalExecutor
-    from paddock.experiments.live_table import LiveTable
-    from paddock.experiments.trials import Campaign, examined, read_campaign
-    from paddock.experiments.tune import Attempt, TuneConfig, open_study, run_search
-    from paddock.experiments.tune_report import search_values, write_tune_report
+    from paddock.experiments.report.tune import search_values, write_tune_report
 
     given = read_campaign(file, TuneConfig)
     config = examined(given, given.parameters)

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, ValidationError
 from pydantic_core import PydanticCustomError
 
+from paddock.config.moved import current_name
 from paddock.config.plugins import load_plugin
 from paddock.core import permission
 from paddock.core.errors import InputError
@@ -29,10 +30,14 @@ class Schema(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
 
+Target = Annotated[str, AfterValidator(current_name)]
+"""A dotted name of what is to be built; names from before a move become today's."""
+
+
 class TargetSchema(Schema):
     """The schema of something that is built from configuration: `_target_` says by whom."""
 
-    target_: str = Field(alias="_target_")
+    target_: Target = Field(alias="_target_")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, `_target_` included: what is saved and loaded again."""
@@ -46,7 +51,8 @@ def allowed_packages() -> list[str]:
 
 
 def load_target(target: str) -> Any:
-    """The callable that a `_target_` names, if it may be named at all."""
+    """The callable that a `_target_` names, if it may be named at all. Names from before a move are known."""
+    target = current_name(target)
     allowed, package = allowed_packages(), target.split(".")[0]
     if package != OWN:
         permission.demand(f"the package '{package}'")

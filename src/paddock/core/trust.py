@@ -24,7 +24,7 @@ from typing import Any
 from paddock.core import permission
 from paddock.core.errors import InputError
 from paddock.core.files import append_line, replace_file
-from paddock.core.home import paddock_home
+from paddock.core.paths import paddock_home
 from paddock.core.permission import UntrustedError
 from paddock.core.reading import DamagedError, read_bytes, read_json, read_text
 from paddock.core.user_code import KeptCode, file_digest, package_digest, split_reference

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from paddock.core.errors import InputError
-from paddock.core.home import paddock_home
+from paddock.core.paths import paddock_home
 from paddock.core.reading import DamagedError, read_bytes, read_json
 
 FOLDER, KEY = "dashboard", "key"

@@ -22,7 +22,7 @@ from paddock.dashboard.live import number, to_json
 from paddock.dashboard.processes import training_arguments
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.policies import policy_folder
-from paddock.sim.car import CARS
+from paddock.sim.cars.car import CARS
 
 if TYPE_CHECKING:
     from paddock.dashboard.server import Dashboard

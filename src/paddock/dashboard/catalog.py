@@ -16,9 +16,9 @@ import yaml
 import paddock.sim
 from paddock.config.compose import choices, describe
 from paddock.core.errors import unknown_choice
+from paddock.core.paths import paddock_home
 from paddock.dashboard.errors import Refused
-from paddock.sim.car import CARS
-from paddock.sim.home import paddock_home
+from paddock.sim.cars.car import CARS
 
 PATIENCE = 1.5  # s that somebody who asks for tracks waits for the facts about them
 PROCEDURAL = re.compile(r"procedural:\d{1,9}")
@@ -88,7 +88,7 @@ class Tracks:
 
 def track_names() -> list[str]:
     """Shipped and imported tracks by the names of their files; the simulator itself is not needed for that."""
-    shipped = Path(paddock.sim.__file__).parent / "circuits"
+    shipped = Path(paddock.sim.__file__).parent / "tracks/circuits"
     folders = ((shipped, "*.yaml"), (paddock_home() / "tracks", "[!.]*.csv"))
     return [file.stem for folder, pattern in folders for file in sorted(folder.glob(pattern))]
 

@@ -9,7 +9,7 @@ from typing import Any
 from paddock.core.errors import InputError
 from paddock.core.reading import read_json
 from paddock.experiments.run import RunFolder
-from paddock.rollout.racing_records import LARGEST_FILE, LapRecord, as_ghost, read_lap
+from paddock.racing.laps.records import LARGEST_FILE, LapRecord, as_ghost, read_lap
 
 MOST_LAPS = 300  # files that are looked at, the newest
 LAP_FILE = re.compile(r"[\w.-]+\.json")

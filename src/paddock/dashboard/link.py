@@ -12,9 +12,9 @@ from typing import Any
 
 import psutil
 
+from paddock.control.messages import LARGEST_FRAME, LENGTH, Address, FrameError, decode, pack, read_address
 from paddock.dashboard.errors import Refused
 from paddock.experiments.run import RunFolder
-from paddock.orchestration.channel_frames import LARGEST_FRAME, LENGTH, Address, FrameError, decode, pack, read_address
 
 log = logging.getLogger(__name__)
 

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from paddock.control.messages import read_address
 from paddock.core.errors import unknown_choice
 from paddock.dashboard.errors import Refused
 from paddock.dashboard.overrides import check_overrides
 from paddock.experiments.run import RunFolder, run_names
-from paddock.orchestration.channel_frames import read_address
 
 LOGS = ".started"  # folder of what started processes print
 PATIENCE = 180.0  # s until a process that does not come up is given up

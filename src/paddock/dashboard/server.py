@@ -23,7 +23,6 @@ from starlette.websockets import WebSocket
 from paddock.core.errors import InputError, PaddockError
 from paddock.dashboard.access import Access
 from paddock.dashboard.api import Api, error_reply
-from paddock.dashboard.book import RunBook
 from paddock.dashboard.catalog import Tracks
 from paddock.dashboard.connections import Connection
 from paddock.dashboard.errors import Refused
@@ -33,6 +32,7 @@ from paddock.dashboard.link import Links
 from paddock.dashboard.live import LiveView
 from paddock.dashboard.processes import Starter
 from paddock.dashboard.returning import return_routes
+from paddock.dashboard.runs import RunBook
 
 STATIC = Path(__file__).parent / "static"
 DEFAULT_PORT, TRIED_PORTS = 8321, 20

@@ -8,8 +8,8 @@ import gymnasium
 if "paddock/Racing-v0" not in gymnasium.registry:
     gymnasium.register(
         "paddock/Racing-v0",
-        entry_point="paddock.environments.racing:RacingEnv",
-        vector_entry_point="paddock.environments.racing:RacingVectorEnv",
+        entry_point="paddock.racing.env.vector:RacingEnv",
+        vector_entry_point="paddock.racing.env.vector:RacingVectorEnv",
         max_episode_steps=2_000,
     )
 if "paddock/Recall-v0" not in gymnasium.registry:

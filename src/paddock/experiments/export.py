@@ -13,11 +13,11 @@ from typing import Any
 from paddock.core.errors import InputError, unknown_choice
 from paddock.core.lazy import require
 from paddock.core.reading import DamagedError
-from paddock.experiments.compare import aggregates, compare, warnings
-from paddock.experiments.comparison_table import TITLES
+from paddock.experiments.compare.compare import aggregates, compare, warnings
+from paddock.experiments.compare.table import TITLES
 from paddock.experiments.display import number
-from paddock.experiments.records import as_of_now, read_record, readable_runs
 from paddock.experiments.run import RunFolder
+from paddock.experiments.store.records import as_of_now, read_record, readable_runs
 
 log = logging.getLogger(__name__)
 

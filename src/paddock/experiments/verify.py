@@ -145,7 +145,7 @@ def _replay(
     command = [
         sys.executable,
         "-m",
-        "paddock.orchestration.replay",
+        "paddock.orchestration.reproduce",
         str(run.path),
         str(folder),
         "--ends-after",

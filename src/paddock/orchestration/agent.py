@@ -15,7 +15,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrap
 from paddock.core.errors import InputError, unknown_choice
 from paddock.core.permission import UntrustedError
 from paddock.core.specs import Spec
-from paddock.orchestration.judge import ENVIRONMENT, Subject, find_subject
+from paddock.evaluation.subject import Subject
+from paddock.orchestration.subject import ENVIRONMENT, find_subject
 from paddock.rollout.actor import ActorState
 
 log = logging.getLogger(__name__)

@@ -8,6 +8,7 @@ import torch
 from gymnasium.vector import VectorEnv
 from rich.console import Console
 
+from paddock.config.moved import short_name
 from paddock.config.schema import instantiate
 from paddock.core import permission
 from paddock.core.errors import InputError
@@ -15,10 +16,10 @@ from paddock.core.seeding import derive_seed, seed_everything
 from paddock.environments.calls import set_name
 from paddock.environments.spaces import spec_of
 from paddock.experiments.run import RunFolder
-from paddock.orchestration.experiment import ExperimentConfig
-from paddock.orchestration.fit import check_actions
+from paddock.orchestration.compatibility import check_actions
 from paddock.orchestration.loggers import make_loggers
 from paddock.orchestration.orchestrator import Orchestrator
+from paddock.orchestration.schema import ExperimentConfig
 from paddock.orchestration.sizes import allocated, check_copies, check_parts
 from paddock.orchestration.terminal import Limits
 from paddock.rollout.collector import Collector
@@ -68,7 +69,7 @@ def make_environment(config: ExperimentConfig, num_envs: int, render_mode: str |
     """`num_envs` copies of the experiment's environment."""
     made = instantiate(config.environment, num_envs, render_mode)
     if not hasattr(made, "paddock_name"):
-        set_name(made, config.environment.target_.split(".")[-2])
+        set_name(made, short_name(config.environment.target_))
     return made
 
 

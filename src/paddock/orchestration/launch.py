@@ -26,8 +26,8 @@ from paddock.core.trust import MARK, checked, mark, sign
 from paddock.core.user_code import KeptCode
 from paddock.experiments.run import RunFolder, manifest
 from paddock.orchestration.build import build
-from paddock.orchestration.experiment import ExperimentConfig
 from paddock.orchestration.orchestrator import Orchestrator
+from paddock.orchestration.schema import ExperimentConfig
 
 log = logging.getLogger(__name__)
 

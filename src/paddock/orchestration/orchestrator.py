@@ -12,29 +12,30 @@ from typing import Any
 
 from paddock.components.freezing import set_frozen
 from paddock.config.schema import instantiate
+from paddock.control.requests import Control
+from paddock.control.service import Desk
 from paddock.core.cadence import Every
 from paddock.core.errors import InputError, NonFiniteError, PaddockError
 from paddock.core.files import make_folder, replace_file
 from paddock.core.seeding import get_random_state, set_random_state
 from paddock.core.trees import save_tree
 from paddock.environments.calls import CutOff, EnvironmentFailure
+from paddock.evaluation.evaluator import Judge, Probe, evaluate, record_video
+from paddock.evaluation.results import keep_judgement
 from paddock.experiments.run import RunFolder, now
-from paddock.experiments.store import register
+from paddock.experiments.store.store import register
 from paddock.orchestration.checkpoint import Checkpoint, CheckpointStore
-from paddock.orchestration.control import Control
-from paddock.orchestration.desk import Desk
 from paddock.orchestration.diagnostics import Diagnostics
-from paddock.orchestration.experiment import ExperimentConfig
-from paddock.orchestration.home import Home
-from paddock.orchestration.judgements import keep_judgement
+from paddock.orchestration.folder_watch import Home
 from paddock.orchestration.loggers import JsonLines, Logger, Row, rewind_log
 from paddock.orchestration.metrics import Metrics
-from paddock.orchestration.monitoring import Monitor
+from paddock.orchestration.monitoring.monitor import Monitor
 from paddock.orchestration.phase_scheduler import COLLECT, EVALUATE, Action, PhaseConfig, PhaseScheduler
 from paddock.orchestration.policies import BEST, LATEST, PolicyShelf
+from paddock.orchestration.schema import ExperimentConfig
 from paddock.orchestration.stopwatch import Stopwatch
 from paddock.orchestration.terminal import STOPPING, Standing, Terminal
-from paddock.rollout.evaluation import Judge, MakeEnv, Probe, evaluate, record_video
+from paddock.rollout.episodes import MakeEnv
 from paddock.workflows.base import Workflow
 from paddock.workflows.context import Counters, WorkflowContext
 
@@ -240,7 +241,9 @@ class Orchestrator:
                 results |= evaluation.metrics(prefix)
                 if prefix == "eval/":
                     counters, best = asdict(self.counters), self._best_score
-                    keep_judgement(self.run_folder, self._judge, evaluation, settings, counters, best_score=best)
+                    keep_judgement(
+                        self.run_folder.judgements, self._judge, evaluation, settings, counters, best_score=best
+                    )
             for probe in self._probes:
                 results |= probe(actor, self.make_eval_env, seed=settings.seed)
             if settings.video:

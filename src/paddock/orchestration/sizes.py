@@ -22,7 +22,7 @@ from paddock.config.schema import TargetSchema, instantiate
 from paddock.core.errors import InputError
 from paddock.core.seeding import forked_random
 from paddock.core.specs import Spec
-from paddock.orchestration.experiment import ExperimentConfig
+from paddock.orchestration.schema import ExperimentConfig
 
 FEW_COPIES = 4_096  # of an environment, which fit anywhere
 PROCESS = 20e6  # bytes, at least, of a copy in a process of its own

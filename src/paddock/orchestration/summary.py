@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import yaml
 from rich.console import Console
@@ -11,11 +11,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from paddock.environments.racing_config import RacingConfig
 from paddock.experiments.run import RunFolder
-from paddock.orchestration.experiment import ExperimentConfig
 from paddock.orchestration.orchestrator import Outcome
-from paddock.orchestration.racing_summary import racing_findings
+from paddock.orchestration.schema import ExperimentConfig
 
 
 def config_with_origins(
@@ -59,16 +57,28 @@ def outcome_values(run: RunFolder, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def print_outcome(console: Console, run: RunFolder, outcome: Outcome, config: ExperimentConfig) -> None:
+class Domain(Protocol):
+    """What a kind of environment adds to the end of a run."""
+
+    def findings(self, run: RunFolder, environment: Any) -> list[tuple[str, str]]:
+        """Labels and texts in place of returns; nothing where there are none."""
+
+    def next_commands(self, run: RunFolder) -> list[tuple[str, str]]:
+        """Commands and purposes in place of `paddock evaluate`."""
+
+
+def print_outcome(
+    console: Console, run: RunFolder, outcome: Outcome, config: ExperimentConfig, domain: Domain | None = None
+) -> None:
     """What was learned, where it is, and what to type next."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold")
     table.add_column()
-    for label, text in _findings(run, outcome, config):
+    for label, text in _findings(run, outcome, config, domain):
         table.add_row(label, Text(text))
     console.print(Panel(table, title=_title(outcome, config), expand=False, border_style="green"))
     console.print("Next:")
-    for command, purpose in _next_commands(run, outcome, config):
+    for command, purpose in _next_commands(run, outcome, config, domain):
         console.print(f"  [bold cyan]{command}[/]\n      {purpose}", highlight=False, soft_wrap=True)
 
 
@@ -88,10 +98,12 @@ def _title(outcome: Outcome, config: ExperimentConfig) -> str:
     return f"Stopped at its time limit ({100 * share:.0f} % of steps)"
 
 
-def _findings(run: RunFolder, outcome: Outcome, config: ExperimentConfig) -> list[tuple[str, str]]:
+def _findings(
+    run: RunFolder, outcome: Outcome, config: ExperimentConfig, domain: Domain | None
+) -> list[tuple[str, str]]:
     found = [("Run", str(run.path))]
-    laps = racing_findings(run, config.environment) if isinstance(config.environment, RacingConfig) else []
-    found += laps or _returns(run, outcome, config.evaluation.metric)
+    own = domain.findings(run, config.environment) if domain is not None else []
+    found += own or _returns(run, outcome, config.evaluation.metric)
     seconds, counters = outcome.seconds, outcome.counters
     rate = f"{counters.agent_steps / max(seconds, 1e-9):,.0f} steps/s overall"
     found.append(("Work", f"{counters.agent_steps:,} steps, {counters.updates:,} updates in {seconds:,.1f} s: {rate}"))
@@ -113,7 +125,9 @@ def _returns(run: RunFolder, outcome: Outcome, metric: str) -> list[tuple[str, s
     return found
 
 
-def _next_commands(run: RunFolder, outcome: Outcome, config: ExperimentConfig) -> list[tuple[str, str]]:
+def _next_commands(
+    run: RunFolder, outcome: Outcome, config: ExperimentConfig, domain: Domain | None
+) -> list[tuple[str, str]]:
     resume = f"paddock train --resume {run.path}"
     if outcome.status == "stopped":
         return [(resume, "continue from here, bit-exactly where the environment allows it")]
@@ -124,13 +138,8 @@ def _next_commands(run: RunFolder, outcome: Outcome, config: ExperimentConfig) -
     else:
         more = f"training.total_steps={2 * outcome.counters.agent_steps}"
     longer = (f"{resume} {more}", "train longer")
-    if isinstance(config.environment, RacingConfig):
-        return [
-            (f"paddock race {run.path} --video", "race it against the classical driver, with a film of its best lap"),
-            (f"paddock drive --against {run.path}", "race against it yourself, in the browser"),
-            page,
-            longer,
-        ]
+    if domain is not None:
+        return [*domain.next_commands(run), page, longer]
     curves = [(f"tensorboard --logdir {run.path.parent}", "see the curves")] if config.logging.tensorboard else []
     return [
         (f"paddock evaluate {run.path} --video", "evaluate the best policy and write a video of it"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,13 +13,13 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from paddock.core.pace import Pace
 from paddock.experiments.display import duration
 
 if TYPE_CHECKING:
     from paddock.orchestration.loggers import Row
 
 REFRESHES_PER_SECOND = 4
-PACE_WINDOW = 5.0  # s over which steps per second are counted
 NARROWEST_BAR = 8  # characters
 LONGEST_PHASE, SHORTEST_PHASE = 16, 6  # characters, where there is room and where there is little
 EVALUATE = "evaluate"
@@ -36,23 +35,6 @@ class Standing:
     seconds: float
     phase: str
     doing: str | None = None
-
-
-class Pace:
-    """Agent steps per second of wall clock, whatever the time went to, over the last few seconds."""
-
-    def __init__(self, window: float = PACE_WINDOW) -> None:
-        self._window = window
-        self._seen: deque[tuple[float, int]] = deque()
-
-    def __call__(self, steps: int) -> float:
-        """The pace now that so many steps are done."""
-        now = time.monotonic()
-        self._seen.append((now, steps))
-        while len(self._seen) > 2 and now - self._seen[0][0] > self._window:
-            self._seen.popleft()
-        began, before = self._seen[0]
-        return (steps - before) / (now - began) if now > began else 0.0
 
 
 @dataclass(frozen=True)

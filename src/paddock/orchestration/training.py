@@ -15,9 +15,9 @@ from paddock.config.compose import choices
 from paddock.config.plugins import register_plugins
 from paddock.core.errors import InputError
 from paddock.core.seeding import get_random_state, set_random_state
-from paddock.experiments.records import ALIVE, CRASHED
+from paddock.experiments.campaigns.trials import override_value
 from paddock.experiments.run import RunFolder
-from paddock.experiments.trials import override_value
+from paddock.experiments.store.records import ALIVE, CRASHED
 from paddock.orchestration import summary
 from paddock.orchestration.agent import Agent, load_agent
 from paddock.orchestration.launch import Request, new_run, resolve, resumed_run

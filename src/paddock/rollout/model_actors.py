@@ -13,8 +13,8 @@ import torch
 from pydantic import Field, field_validator
 from torch import Tensor, nn
 
-from paddock.components.controllers.actions import from_vector, to_vector, vector_size
-from paddock.components.controllers.imagination import score_by
+from paddock.components.actions import from_vector, to_vector, vector_size
+from paddock.components.dynamics.imagination import score_by
 from paddock.components.dynamics.rssm import Latent
 from paddock.config.schema import Part, Schema, TargetSchema, instantiate
 from paddock.core.errors import InputError

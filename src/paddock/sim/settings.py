@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paddock.core.errors import InputError, unknown_choice
-from paddock.sim.car import checked_ranges
+from paddock.sim.cars.car import checked_ranges
 from paddock.sim.layout import LANES
 
 EDGES = ("grass", "wall", "crash")

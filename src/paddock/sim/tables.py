@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from paddock.core.errors import InputError
 from paddock.sim import layout
-from paddock.sim.car import PARAMETER_INDEX
-from paddock.sim.kernels_road import ribbon_nodes
+from paddock.sim.cars.car import PARAMETER_INDEX
+from paddock.sim.kernels.road import ribbon_nodes
 from paddock.sim.settings import (
     COURSE_KINDS,
     EDGES,
@@ -22,7 +22,7 @@ from paddock.sim.settings import (
     RaySettings,
     WorldSettings,
 )
-from paddock.sim.track import Track
+from paddock.sim.tracks.track import Track
 
 RIBBON_TOLERANCE = 0.002  # of the mean road width: how far the edges seen by sensors may lie from the track's
 

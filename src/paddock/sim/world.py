@@ -10,11 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from paddock.core.errors import InputError
 from paddock.sim import layout
-from paddock.sim.camera import build_backdrop, build_lens, build_palette
-from paddock.sim.car import PARAMETER_COUNT, CarParameters, load_car
-from paddock.sim.compiling import announced
-from paddock.sim.kernels_camera import photograph
-from paddock.sim.kernels_step import advance
+from paddock.sim.cars.car import PARAMETER_COUNT, CarParameters, load_car
+from paddock.sim.kernels.camera import photograph
+from paddock.sim.kernels.compiling import announced
+from paddock.sim.kernels.launch import launch
+from paddock.sim.kernels.step import advance
+from paddock.sim.lens import build_backdrop, build_lens, build_palette
 from paddock.sim.settings import TELEMETRY, WorldSettings
 from paddock.sim.tables import (
     build_numbers,
@@ -25,8 +26,7 @@ from paddock.sim.tables import (
     build_track_tables,
     empty_readings,
 )
-from paddock.sim.threads import launch
-from paddock.sim.track import Track
+from paddock.sim.tracks.track import Track
 
 Doubles = NDArray[np.float64]
 Singles = NDArray[np.float32]

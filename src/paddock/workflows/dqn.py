@@ -21,7 +21,7 @@ from paddock.rollout.result import CollectResult
 from paddock.rollout.value_actor import GreedyActor
 from paddock.workflows.base import Metrics, Phase
 from paddock.workflows.context import WorkflowContext
-from paddock.workflows.replay import ReplayConfig, Replayed, ReplayWorkflow
+from paddock.workflows.off_policy import ReplayConfig, Replayed, ReplayWorkflow
 
 
 class EpsilonConfig(Schema):

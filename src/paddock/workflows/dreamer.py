@@ -13,9 +13,9 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from paddock.components.controllers.latent_control import Distribution
+from paddock.components.distributions import Categorical, SquashedGaussian
 from paddock.components.freezing import is_frozen
-from paddock.components.networks.distributions import Categorical, SquashedGaussian
-from paddock.components.networks.latent_control import Distribution
 from paddock.components.targets import TargetNetwork
 from paddock.config.schema import TargetSchema
 from paddock.workflows.base import Metrics, Phase, Workflow

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from paddock.components.networks.distributions import SquashedGaussian
-from paddock.components.networks.latent_control import Distribution
+from paddock.components.controllers.latent_control import Distribution
+from paddock.components.distributions import SquashedGaussian
 from paddock.components.return_computers.td_lambda import lambda_returns
 
 Losses = dict[str, Tensor]

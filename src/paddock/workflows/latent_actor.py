@@ -13,7 +13,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from paddock.components.controllers.actions import led_here, to_vector
+from paddock.components.actions import led_here, to_vector
 from paddock.components.dynamics.rssm import Latent
 from paddock.components.freezing import is_frozen
 from paddock.config.schema import Schema, TargetSchema

@@ -16,7 +16,7 @@ from paddock.components.targets import TargetNetwork
 from paddock.core.errors import InputError
 from paddock.workflows.base import Metrics, Phase
 from paddock.workflows.context import WorkflowContext
-from paddock.workflows.replay import ReplayConfig, Replayed, ReplayWorkflow
+from paddock.workflows.off_policy import ReplayConfig, Replayed, ReplayWorkflow
 from paddock.workflows.sac import adjust_temperature, critic_loss, policy_loss, soft_target
 
 

@@ -15,7 +15,7 @@ from paddock.components.freezing import is_frozen
 from paddock.components.targets import TargetNetwork
 from paddock.workflows.base import Metrics, Phase
 from paddock.workflows.context import WorkflowContext
-from paddock.workflows.replay import ReplayConfig, Replayed, ReplayWorkflow
+from paddock.workflows.off_policy import ReplayConfig, Replayed, ReplayWorkflow
 
 Gradients = tuple[Tensor, ...]
 

@@ -12,7 +12,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from paddock.components.controllers.actions import vector_size
+from paddock.components.actions import vector_size
 from paddock.components.controllers.plans import CategoricalPlan, GaussianPlan, mixed_with_uniform
 from paddock.config.schema import TargetSchema
 from paddock.core.errors import NonFiniteError

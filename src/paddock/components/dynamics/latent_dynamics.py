@@ -12,13 +12,13 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from paddock.components.controllers.actions import vector_size
+from paddock.components.actions import vector_size
 from paddock.components.dynamics.rssm import Latent
 from paddock.components.dynamics.world_model import Observation
 from paddock.components.freezing import is_frozen
 from paddock.components.networks.activations import ACTIVATIONS, Activation
+from paddock.components.networks.images import split_parts
 from paddock.components.networks.mlp import flatten_observation, linear, unflatten_observation
-from paddock.components.networks.pictures import split_parts
 from paddock.components.normalizers import RunningMoments
 from paddock.config.schema import TargetSchema
 from paddock.core.errors import InputError

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from paddock.components.networks.dense import DenseConfig, dense, scaled_linear
-from paddock.components.networks.scaling import expected_bin, symexp, symlog, symmetric_bins, two_hot_cross_entropy
+from paddock.components.symlog import expected_bin, symexp, symlog, symmetric_bins, two_hot_cross_entropy
 
 BINS = 255
 LIMIT = 20.0  # of the bins, in symlog: numbers up to 4.8e8

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from paddock.components.networks.building import build_network, encode
+from paddock.components.networks.images import split_parts
 from paddock.components.networks.mlp import MLP, MLPConfig
-from paddock.components.networks.pictures import split_parts
 from paddock.config.schema import Part
 from paddock.core.errors import InputError
 from paddock.core.specs import Spec

@@ -7,8 +7,8 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional
 
+from paddock.components.networks.images import PictureEncoder
 from paddock.components.networks.mlp import MLPConfig
-from paddock.components.networks.pictures import PictureEncoder
 from paddock.core.errors import InputError
 from paddock.core.specs import Spec
 

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from paddock.components.networks.activations import ACTIVATIONS, Activation
 from paddock.components.networks.dense import EPSILON, DenseConfig, Norm, dense
+from paddock.components.networks.images import split_parts
 from paddock.components.networks.mlp import flatten_observation
-from paddock.components.networks.pictures import split_parts
-from paddock.components.networks.scaling import symexp, symlog
 from paddock.components.normalizers import RunningMoments
+from paddock.components.symlog import symexp, symlog
 from paddock.core.errors import InputError
 from paddock.core.specs import ArraySpec, Spec
 

@@ -1,0 +1,75 @@
+"""Policy and value over the latents of a world model: features in, no observation."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from paddock.components.distributions import Categorical, Gaussian, SquashedGaussian
+from paddock.components.dynamics.rssm import RSSMConfig
+from paddock.components.networks.dense import DenseConfig, dense, scaled_linear
+from paddock.components.networks.heads import NumberHead, NumberHeadConfig
+from paddock.config.schema import TargetSchema
+from paddock.core.specs import Spec
+
+MEAN_LIMIT = 5.0  # of a squashed policy, before the tanh: farther out there is no gradient
+Distribution = Categorical | Gaussian | SquashedGaussian
+
+
+class LatentPolicyConfig(DenseConfig, TargetSchema):
+    """Options of a policy over latents. Continuous actions are `bounded` (a normal whose mean is within +-1 and whose
+    deviation is within `deviation`) or `squashed` (the tanh of a normal, whose deviation begins at `deviation[1]`)."""
+
+    latent: RSSMConfig
+    continuous: Literal["bounded", "squashed"] = "bounded"
+    deviation: tuple[float, float] = (0.1, 1.0)
+    uniform_share: float = Field(default=0.01, ge=0, lt=1)
+    output_scale: float = Field(default=0.01, ge=0)
+
+
+class LatentPolicy(nn.Module):
+    """Features [..., F] to a distribution over actions: choices [...] or numbers [..., A]."""
+
+    def __init__(self, config: LatentPolicyConfig, spec: Spec) -> None:
+        super().__init__()
+        self.config = config
+        self.choices = spec.action.choices
+        self.hidden = dense(config.latent.features, config)
+        outputs = 2 * spec.action.size if self.choices is None else self.choices
+        self.output = scaled_linear(config.units, outputs, config.output_scale)
+
+    def forward(self, features: Tensor) -> Distribution:
+        outputs = self.output(self.hidden(features))
+        if self.choices is not None:
+            return self._categorical(outputs)
+        low, high = self.config.deviation
+        mean, raw = outputs.chunk(2, -1)
+        if self.config.continuous == "bounded":
+            deviation = low + (high - low) * (raw + 2).sigmoid()
+            return Gaussian(mean.tanh(), deviation.log())
+        begin = torch.tensor(high - low).expm1().log()
+        deviation = nn.functional.softplus(raw + begin) + low
+        return SquashedGaussian(MEAN_LIMIT * (mean / MEAN_LIMIT).tanh(), deviation.log())
+
+    def _categorical(self, logits: Tensor) -> Categorical:
+        share = self.config.uniform_share
+        if not share:
+            return Categorical(logits)
+        return Categorical(((1 - share) * logits.softmax(-1) + share / logits.shape[-1]).log())
+
+
+class LatentValueConfig(NumberHeadConfig, TargetSchema):
+    """Options of a value over latents."""
+
+    latent: RSSMConfig
+
+
+class LatentValue(NumberHead):
+    """Features [..., F] to what describes the expected return; see NumberHead."""
+
+    def __init__(self, config: LatentValueConfig, spec: Spec) -> None:
+        super().__init__(config, config.latent.features)
+        self.config = config

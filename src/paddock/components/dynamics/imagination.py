@@ -1,0 +1,57 @@
+"""Returns of action sequences under a world model: what makes a model into something a planner can call.
+
+Shapes: B environments, N candidates, H steps, A numbers in an action's vector. A latent is a dict of tensors [B, ...].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from paddock.components.dynamics.rssm import Latent
+
+
+class Imagination(Protocol):
+    """The part of a world model that imagining needs; the whole protocol is told in docs/world_models.md."""
+
+    def imagine_step(self, latent: Latent, action: Tensor) -> Latent: ...
+
+    def predict_reward(self, latent: Latent) -> Tensor: ...
+
+    def predict_continue(self, latent: Latent) -> Tensor: ...
+
+
+def score_by(
+    model: Imagination, latent: Latent, *, discount: float, value: Callable[[Latent], Tensor] | None = None
+) -> Callable[[Tensor], Tensor]:
+    """A planner's question, candidates [B, N, H, A] to returns [B, N], answered by imagining from `latent`."""
+    return partial(imagined_return, model, latent, discount=discount, value=value)
+
+
+def imagined_return(
+    model: Imagination,
+    latent: Latent,
+    actions: Tensor,
+    *,
+    discount: float,
+    value: Callable[[Latent], Tensor] | None = None,
+) -> Tensor:
+    """[B, N]: discounted rewards of sequences [B, N, H, A], each as likely as the episode is to get there.
+
+    With `value` what comes after the horizon counts, too. All candidates of all environments are one batch.
+    """
+    batch, count = actions.shape[:2]
+    latent = {name: part.repeat_interleave(count, 0) for name, part in latent.items()}
+    total = torch.zeros(batch * count, device=actions.device)
+    weight = torch.ones_like(total)
+    for action in actions.flatten(0, 1).unbind(1):
+        latent = model.imagine_step(latent, action)
+        total = total + weight * model.predict_reward(latent)
+        weight = weight * discount * model.predict_continue(latent)
+    if value is not None:
+        total = total + weight * value(latent)
+    return total.view(batch, count)

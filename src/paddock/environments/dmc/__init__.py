@@ -1,0 +1,1 @@
+"""DeepMind control suite tasks."""

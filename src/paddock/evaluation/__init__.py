@@ -1,0 +1,1 @@
+"""Evaluating policies: evaluators, their results, diagnostics of world models."""

@@ -1,0 +1,167 @@
+"""Sweeps: every combination of some options, over seeds, as runs of their own that may fail, be killed and go on."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from paddock.config.schema import Schema
+from paddock.experiments.campaigns.executor import Executor
+from paddock.experiments.campaigns.trials import INTERRUPTED, Campaign, CampaignConfig, Trial
+from paddock.experiments.store.records import ALIVE, RUNNING, RunRecord
+
+LOOK_EVERY = 0.5  # s
+WAITING, FAILED = "waiting", "failed"
+
+
+class RangeConfig(Schema):
+    """`count` values from low to high, evenly or by equal factors; or every `step` from low up to high."""
+
+    low: float
+    high: float
+    count: int | None = Field(default=None, ge=2)
+    step: float | None = Field(default=None, gt=0)
+    scale: Literal["linear", "log"] = "linear"
+
+    @model_validator(mode="after")
+    def _is_a_range(self) -> RangeConfig:
+        if self.high <= self.low:
+            raise ValueError("a range needs a high above its low")
+        if (self.count is None) == (self.step is None):
+            raise ValueError("a range needs either a count or a step")
+        if self.scale == "log" and (self.low <= 0 or self.count is None):
+            raise ValueError("a logarithmic range needs a low above zero and a count")
+        return self
+
+    def values(self) -> list[float | int]:
+        if self.step is not None:
+            found = [self.low + k * self.step for k in range(int((self.high - self.low) / self.step + 1e-9) + 1)]
+        else:
+            shares = [k / (self.count - 1) for k in range(self.count or 2)]  # type: ignore[operator]
+            low, high = (math.log(end) if self.scale == "log" else end for end in (self.low, self.high))
+            found = [low + share * (high - low) for share in shares]
+            found = [math.exp(value) for value in found] if self.scale == "log" else found
+        rounded = [float(f"{value:.12g}") for value in found]
+        return [int(value) for value in rounded] if all(value.is_integer() for value in rounded) else list(rounded)
+
+
+def _values(given: Any) -> Any:
+    """A list as it is; `{range: {...}}` as the values of the range."""
+    if isinstance(given, Mapping) and set(given) == {"range"}:
+        return RangeConfig.model_validate(given["range"]).values()
+    return given
+
+
+Values = Annotated[list[Any], Field(min_length=1), BeforeValidator(_values)]
+
+
+class SweepConfig(CampaignConfig):
+    """combine: `grid` for every combination, `list` for the first values together, the second values together, ..."""
+
+    parameters: dict[str, Values] = Field(default_factory=dict)
+    combine: Literal["grid", "list"] = "grid"
+    seeds: list[int] = Field(default_factory=lambda: [1], min_length=1)
+
+    @model_validator(mode="after")
+    def _lists_are_equally_long(self) -> SweepConfig:
+        lengths = {name: len(values) for name, values in self.parameters.items()}
+        if self.combine == "list" and len(set(lengths.values())) > 1:
+            raise ValueError(f"combine: list needs lists of one length, these have {lengths}")
+        return self
+
+    def trials(self) -> list[Trial]:
+        """Combinations in order, each with every seed."""
+        if self.combine == "list" and self.parameters:
+            rows: list[tuple[Any, ...]] = list(zip(*self.parameters.values(), strict=True))
+        else:
+            rows = list(itertools.product(*self.parameters.values()))
+        return [Trial(dict(zip(self.parameters, row, strict=True)), seed) for row in rows for seed in self.seeds]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How a trial stands: its run, if there is one yet."""
+
+    trial: Trial
+    status: str
+    record: RunRecord | None
+
+
+def run_sweep(
+    config: SweepConfig,
+    campaign: Campaign,
+    executor: Executor,
+    *,
+    retry_failed: bool = False,
+    watch: Callable[[list[Progress]], None] = lambda progress: None,
+    is_asked_to_stop: Callable[[], bool] = lambda: False,
+) -> list[Progress]:
+    """Start what has not been done, resume what was cut off, wait for what goes on; a failure stops nothing else."""
+    trials = {campaign.key(trial): trial for trial in config.trials()}
+    tried: dict[str, int | None] = {}  # Exit codes of what was started here, None while it runs.
+    try:
+        while True:
+            tried.update(executor.ended())
+            runs = campaign.runs()
+            progress = [_progress(trial, runs.get(key), key in tried, tried.get(key)) for key, trial in trials.items()]
+            waiting = [key for key, one in zip(trials, progress, strict=True) if _is_due(key, one, tried, retry_failed)]
+            watch(progress)
+            if is_asked_to_stop():
+                return progress
+            if not waiting and not any(one.status in ALIVE for one in progress):
+                return progress
+            alive_elsewhere = sum(
+                one.status in ALIVE and key not in tried for key, one in zip(trials, progress, strict=True)
+            )
+            room = config.parallel_jobs - alive_elsewhere - sum(code is None for code in tried.values())
+            for key in waiting[: max(room, 0)]:
+                record = runs.get(key)
+                is_resumable = record is not None and record.status in INTERRUPTED
+                executor.submit(campaign.job(trials[key], record if is_resumable else None))
+                tried[key] = None
+            time.sleep(LOOK_EVERY)
+    finally:
+        executor.close()
+
+
+def _progress(trial: Trial, record: RunRecord | None, was_tried: bool, code: int | None) -> Progress:
+    if was_tried and code is None:
+        return Progress(trial, RUNNING, record)
+    if record is not None:
+        return Progress(trial, record.status, record)
+    return Progress(trial, FAILED if was_tried else WAITING, None)  # It may have ended before there was a run.
+
+
+def _is_due(key: str, one: Progress, tried: Mapping[str, int | None], retry_failed: bool) -> bool:
+    """Whether a trial is to be started or resumed: once, by this sweep."""
+    if key in tried:
+        return False
+    return one.status in (WAITING, *INTERRUPTED) or (retry_failed and one.status == FAILED)
+
+
+def sweep_rows(progress: Sequence[Progress], metric: str) -> list[list[str]]:
+    """Cells of the live table."""
+    from paddock.experiments.display import duration, number
+
+    rows = []
+    for one in progress:
+        record = one.record
+        summary = record.metrics.get(metric) if record else None
+        rows.append(
+            [
+                one.trial.label,
+                str(one.trial.seed),
+                one.status,
+                number(record.agent_steps) if record else "",
+                duration(record.seconds) if record else "",
+                number(summary.last) if summary else "",
+                record.folder if record else "",
+            ]
+        )
+    return rows

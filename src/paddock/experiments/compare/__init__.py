@@ -1,0 +1,1 @@
+"""Comparing runs: curves, statistics, laps."""

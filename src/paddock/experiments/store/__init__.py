@@ -1,0 +1,1 @@
+"""The store of runs: index, filters, lists, details, export, cleanup."""

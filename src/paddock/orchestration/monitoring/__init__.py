@@ -1,0 +1,1 @@
+"""Watching a run from inside: alerts and what they set off."""

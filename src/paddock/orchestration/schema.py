@@ -1,0 +1,116 @@
+"""The schema of a whole experiment, and the rules that hold between its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
+
+from paddock.config.migrate import SCHEMA_VERSION
+from paddock.config.schema import Name, Part, Schema, load_target, validate_target
+from paddock.core.errors import did_you_mean
+from paddock.environments.base import EnvironmentConfig
+from paddock.evaluation.evaluator import EvaluationConfig
+from paddock.orchestration.checkpoint import CheckpointConfig
+from paddock.orchestration.loggers import LoggingConfig
+from paddock.orchestration.monitoring.monitor import MonitoringConfig
+from paddock.orchestration.phase_scheduler import COLLECT, EVALUATE, PhaseConfig
+
+
+class TrainingConfig(Schema):
+    """How long, and in which phases."""
+
+    total_steps: int | None = Field(default=None, ge=1)
+    max_seconds: float | None = Field(default=None, gt=0)
+    phases: list[PhaseConfig] = Field(min_length=1)
+
+
+class ControllersConfig(Schema):
+    """Who can act, and who does unless a phase says otherwise."""
+
+    default: str
+    available: dict[Name, Part]
+
+
+class ExperimentConfig(Schema):
+    """Everything that a run is made from."""
+
+    schema_version: int = SCHEMA_VERSION
+    name: str
+    tags: list[str] = Field(default_factory=list)
+    seed: int = Field(ge=0, lt=2**31)
+    runs_dir: str
+    device: str
+    threads: int = Field(ge=1)
+    debug: bool
+    environment: Annotated[SerializeAsAny[EnvironmentConfig], BeforeValidator(validate_target)]
+    reward: dict[str, Any] | None = None
+    workflow: Part
+    components: dict[Name, Part]
+    buffers: dict[Name, Part]
+    optimizers: dict[Name, Part]
+    controllers: ControllersConfig
+    training: TrainingConfig
+    evaluation: EvaluationConfig
+    checkpoint: CheckpointConfig
+    logging: LoggingConfig
+    monitoring: MonitoringConfig = Field(default_factory=MonitoringConfig)
+
+    @model_validator(mode="after")
+    def _phases_fit(self) -> ExperimentConfig:
+        problems = [problem for phase in self.training.phases for problem in self._problems_of(phase)]
+        names = [phase.name for phase in self.training.phases]
+        if len(set(names)) < len(names):
+            problems.append(f"two phases have the same name: {', '.join(names)}")
+        problems += [
+            f"phase '{phase.name}' never ends, so those after it never start; give it a duration or an until"
+            for phase in self.training.phases[:-1]
+            if not phase.has_end
+        ]
+        is_endless = self.training.total_steps is None and self.training.max_seconds is None
+        if is_endless and not self.training.phases[-1].has_end:
+            problems.append("the run never ends; set training.total_steps, training.max_seconds or a phase's duration")
+        problems += [
+            f"the reward set changes weights in the phase '{name}', which is not there: choose another set with "
+            f"reward=NAME. There are the phases: {', '.join(names)}"
+            for name in self.environment.reward_phases
+            if name not in names
+        ]
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    def reweighing(self, phase: PhaseConfig) -> dict[str, float]:
+        """The reward weights that change as `phase` begins: those of the reward set, then the phase's own."""
+        return {**self.environment.reward_phases.get(phase.name, {}), **phase.reward}
+
+    def _problems_of(self, phase: PhaseConfig) -> list[str]:
+        references = [
+            ("buffer", [phase.buffer] if phase.buffer else [], list(self.buffers)),
+            ("controller", [phase.controller] if phase.controller else [], list(self.controllers.available)),
+            ("component to freeze", phase.freeze, list(self.components)),
+            ("reward term", list(self.reweighing(phase)), reward_terms(self.reward or {})),
+        ]
+        problems = [
+            f"phase '{phase.name}' names the {kind} '{name}', which is not there.{did_you_mean(name, allowed)}"
+            f" There are: {', '.join(allowed)}"
+            for kind, names, allowed in references
+            for name in names
+            if name not in allowed
+        ]
+        owner = load_target(self.workflow.target_)
+        for hook in phase.workflow_hooks:
+            if hook.name not in (COLLECT, EVALUATE) and not callable(getattr(owner, hook.name, None)):
+                methods = [name for name in dir(owner) if name.startswith(("update", "imagine"))]
+                problems.append(
+                    f"phase '{phase.name}' names the hook '{hook.name}', which {owner.__name__} does not have."
+                    f"{did_you_mean(hook.name, [*methods, COLLECT, EVALUATE])}"
+                )
+        return problems
+
+
+def reward_terms(reward: Mapping[str, Any]) -> list[str]:
+    """The terms that a reward set names, functions of a person's own included: what a phase may reweigh."""
+    named = [name for name, value in reward.items() if isinstance(value, dict) and "weight" in value]
+    return [*named, *(reward.get("custom") or {})]

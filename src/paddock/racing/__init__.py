@@ -1,0 +1,1 @@
+"""The racing domain, one vertical slice: environment, laps, races, driving by hand, what a viewer sees."""

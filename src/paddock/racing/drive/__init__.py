@@ -1,0 +1,1 @@
+"""A person at the wheel in real time, with or against agents."""

@@ -1,0 +1,208 @@
+"""From what a person asked for to a road, a car and those who may drive it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from paddock.config.compose import compose
+from paddock.config.schema import TargetSchema, schema_of, validate_target
+from paddock.config.validate import validate
+from paddock.core.errors import InputError
+from paddock.core.paths import paddock_home
+from paddock.core.reading import read_json
+from paddock.core.trust import checked
+from paddock.experiments.run import RunFolder
+from paddock.orchestration.policies import BEST, LATEST, training_tracks
+from paddock.racing.drive.drivers import ClassicalSeat, PolicySeat, Seat, load_actor
+from paddock.racing.env.actions import ActionSet, build_actions
+from paddock.racing.env.config import Opponents, RacingConfig, Sensing, Start
+from paddock.racing.env.observations import ObservationSet
+from paddock.racing.env.rewards import Ends
+from paddock.racing.env.vector import RacingVectorEnv
+from paddock.racing.env.world import car_of
+from paddock.racing.laps.records import LARGEST_FILE, LapRecord, as_ghost, read_lap, write_lap
+from paddock.racing.unseen import saved_environment, unseen_advice, unseen_note
+from paddock.sim.kernels.compiling import announced
+from paddock.sim.rewards.custom import without_functions
+
+CLASSICAL = "classical"
+EXPERIMENT = "racing"  # whose observations and rewards demonstrations have, where no policy says otherwise
+TICK_RATE = 60.0  # Hz, about
+MOST_HISTORY = 16  # readings that a world keeps
+
+
+@dataclass(frozen=True)
+class DriveRequest:
+    """What a person wants to drive. against: a run, a policy's folder, `classical`, or None to be alone."""
+
+    track: str | None = None
+    car: str | None = None
+    against: str | None = None
+    driver: str = "you"
+    mode: str = "manual"
+    runs_dir: Path = Path("runs")
+    laps_dir: Path = Path("laps")
+    trusts: bool = False
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Everything that stands at the start. apart: ticks of the world between two decisions of an agent.
+
+    pilot: drives the person's car in the modes `ai` and `assisted`. rival: drives the other car, if there is one.
+    trained_on: the roads that the agent knows; None where no agent drives.
+    """
+
+    env: RacingVectorEnv
+    sight: ObservationSet
+    actions: ActionSet
+    apart: int
+    pilot: Seat
+    rival: Seat | None
+    ghosts: list[dict[str, Any]]
+    trained_on: dict[str, Any] | None = None
+
+
+@announced()
+def line_up(request: DriveRequest) -> Grid:
+    """Build the world of a session."""
+    folder = None
+    if request.against not in (None, CLASSICAL):
+        folder = find_policy(str(request.against), request.runs_dir)
+    base = _base_config(folder, request)
+    apart = _ticks_per_decision(base)
+    config = _world_config(base, apart, has_rival=request.against is not None)
+    env = RacingVectorEnv(1, config=config, readings_apart=apart)
+    actions = build_actions(base)
+    sight = ObservationSet(config, car_of(config), actions.size)
+    assert env.reference.laps, "the reference lap is there before anybody drives"
+    if folder is None:
+        pilot: Seat = ClassicalSeat(env, 0)
+        rival: Seat | None = ClassicalSeat(env, 1) if request.against else None
+    else:
+        actor = load_actor(folder, trusts=request.trusts)
+        pilot, rival = (PolicySeat(env, car, actor, sight, actions, apart) for car in (0, 1))
+    ghosts = list(_ghosts(env, _world_config(base, apart, has_rival=False), folder))
+    trained_on = training_tracks(saved_environment(folder)) if folder is not None else None
+    return Grid(env, sight, actions, apart, pilot, rival, ghosts, trained_on)
+
+
+def unseen_by_opponent(request: DriveRequest, track: str) -> str | None:
+    """A sentence where the opponent was trained elsewhere."""
+    if request.against in (None, CLASSICAL):
+        return None
+    folder = find_policy(str(request.against), request.runs_dir)
+    note = unseen_note(str(request.against), saved_environment(folder), track)
+    return f"{note} It may not get round. {unseen_advice(track)}" if note else None
+
+
+def find_policy(given: str, runs_dir: Path) -> Path:
+    """The folder of a policy: as given, or the best of a run."""
+    if (Path(given) / "policy.json").is_file():
+        return Path(given)
+    run = RunFolder.find(runs_dir, given)
+    for name in (BEST, LATEST):
+        if (run.policy / name / "policy.json").is_file():
+            return run.policy / name
+    raise InputError(f"run '{run.name}' has saved no policy yet; wait for its first evaluation, or race '{CLASSICAL}'.")
+
+
+def _base_config(folder: Path | None, request: DriveRequest) -> RacingConfig:
+    """The environment as agents know it, on the chosen track and with the chosen car."""
+    if folder is None:
+        values = compose(EXPERIMENT).values["environment"]
+        changes = {"car": request.car} if request.car else {}
+        config = validate_target({**values, **changes, "procedural": 0})
+    else:
+        config = _environment_of(folder, trusts=request.trusts)
+    if not isinstance(config, RacingConfig):
+        raise InputError(f"the policy in '{folder}' was not trained in the racing world; it cannot be raced against.")
+    if request.car not in (None, config.car):
+        raise InputError(
+            f"the opponent was trained with the car '{config.car}', you chose '{request.car}'; "
+            f"leave --car out, or race the {CLASSICAL} driver."
+        )
+    track = request.track or (config.track if isinstance(config.track, str) else config.track[0])
+    return config.model_copy(update={"track": track, "num_envs": 1})
+
+
+def _environment_of(folder: Path, *, trusts: bool) -> TargetSchema:
+    """What a policy was trained in, without what a session does not need: reward functions and other cars."""
+    description = read_json(folder / "policy.json")
+    environment = description.get("environment") if isinstance(description, dict) else None
+    if not isinstance(environment, dict):
+        raise InputError(f"the policy in '{folder}' does not say which environment it is for.")
+    environment, _ = without_functions(environment)
+    environment.pop("opponents", None)
+    with checked(folder, description, used={"environment": environment}, trusts=trusts):
+        return validate({**environment, "procedural": 0}, schema_of(str(environment.get("_target_"))))
+
+
+def _ticks_per_decision(config: RacingConfig) -> int:
+    sensors = ObservationSet(config, car_of(config), build_actions(config).size).sensors()
+    history = max(part.history for part in (sensors.rays, sensors.camera) if part) if _looks_back(sensors) else 1
+    most = (MOST_HISTORY - 1) // (history - 1) if history > 1 else 60
+    return max(1, min(round(TICK_RATE / config.control_rate), most))
+
+
+def _looks_back(sensors: Any) -> bool:
+    return sensors.rays is not None or sensors.camera is not None
+
+
+def _world_config(base: RacingConfig, apart: int, *, has_rival: bool) -> RacingConfig:
+    """The same road and car for a person: a standing start, nothing at random, many small steps."""
+    perfect = Sensing(
+        **{**base.sensing.model_dump(), "noise": 0.0, "relative_noise": 0.0, "dropout": 0.0, "latency": 0}
+    )
+    never = Ends(no_progress_steps=None)
+    return base.model_copy(
+        update={
+            "control_rate": base.control_rate * apart,
+            "substeps": max(1, math.ceil(base.substeps / apart)),
+            "sensing": perfect,
+            "reward": base.reward.model_copy(update={"ends": never}),
+            "start": Start(place="grid", lateral=0.0, heading=0.0, speed=(0.0, 0.0)),
+            "opponents": Opponents(count=1 if has_rival else 0, contact=False),
+            "action": "steer_throttle",
+            "edge": "grass" if base.edge == "crash" else base.edge,
+            "max_episode_steps": None,
+            "randomise": {},
+            "action_delay": 0,
+            "action_jitter": 0,
+        }
+    )
+
+
+def _ghosts(env: RacingVectorEnv, alone: RacingConfig, folder: Path | None) -> Iterator[dict[str, Any]]:
+    """Laps to compare with: the classical driver's, and the agent's where it was judged on this track."""
+    lap = _classical_lap(env, alone)
+    if lap is not None:
+        yield as_ghost("classical", lap.driver, lap.lap_time, lap.samples)
+    judgement = folder.parent.parent / "judgements" / "best.json" if folder is not None else None
+    if judgement is not None and judgement.is_file():
+        try:
+            tracks = read_json(judgement, limit=LARGEST_FILE)["evidence"]["tracks"]
+            mine = [one["lap"] for one in tracks if one["name"] == env.world.tracks[0].name and one["lap"]]
+            for one in mine[:1]:
+                yield as_ghost("agent", "agent", float(one["lap_time"]), one["samples"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return
+
+
+def _classical_lap(env: RacingVectorEnv, alone: RacingConfig) -> LapRecord | None:
+    """Driven once for each road and car, then kept beside the person's tracks."""
+    track = env.world.tracks[0]
+    file = paddock_home() / "classical_laps" / f"{track.fingerprint}-{alone.car}.json"
+    try:
+        return read_lap(file)
+    except InputError:
+        from paddock.racing.laps.classical import classical_lap
+
+        lap = classical_lap(alone, 0)
+        if lap is not None:
+            write_lap(file, lap)
+        return lap

@@ -1,0 +1,1 @@
+"""The racing world as a Gymnasium vector environment."""

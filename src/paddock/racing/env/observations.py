@@ -1,0 +1,281 @@
+"""What an agent sees of the racing world: the observation sets, each a list of normalised parts.
+
+Shapes: N cars, H history (newest first), R rays, K course points, A numbers in a recorded action.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from paddock.core.errors import InputError
+from paddock.racing.env.config import RacingConfig
+from paddock.sim.cars.car import CarParameters
+from paddock.sim.settings import (
+    TELEMETRY,
+    CameraSettings,
+    CourseSettings,
+    Imperfection,
+    RaySettings,
+    TelemetrySettings,
+)
+
+Values = NDArray[np.float32]
+Rows = slice | NDArray[np.intp]
+HISTORY = 4
+RAYS = 19
+CLASSIC_RAYS = 5
+RAY_RANGE = 100.0  # m at full size
+NEAR = 1.0  # m at full size: where a logarithmic ray turns from even steps to even shares
+ROAD_WIDTH = 20.0  # m at full size, the widest half road that course points tell apart
+FULL_RPM = 12_000.0
+TOP_GEAR = 8.0
+YAW_RATE, SLIP, ACCELERATION = 4.0, 0.8, 25.0  # rad/s, rad, m/s2: what reads as 1
+
+
+@dataclass(frozen=True)
+class Part:
+    """A named piece: `fill(world, rows, out)` writes N x `shape` into `out`; values lie in [low, 1]."""
+
+    name: str
+    shape: tuple[int, ...]
+    low: float
+    fill: Callable[[Any, Rows, Values], None]
+
+    @property
+    def size(self) -> int:
+        """Numbers per car."""
+        return math.prod(self.shape)
+
+
+class Eyes:
+    """A world that takes readings more often than its agents decide: of each history only every `apart`-th is seen."""
+
+    def __init__(self, world: Any, apart: int) -> None:
+        self._world, self._apart = world, apart
+
+    def __getattr__(self, name: str) -> Any:
+        values = getattr(self._world, name)
+        return values[:, :: self._apart] if name in ("rays", "camera") else values
+
+
+@dataclass(frozen=True)
+class Sensors:
+    """What a world has to measure; None is what it need not."""
+
+    rays: RaySettings | None
+    course: CourseSettings | None
+    telemetry: TelemetrySettings | None
+    camera: CameraSettings | None
+
+
+class ObservationSet:
+    """The sensors a set needs, its space, and how to read it for some rows of the world's cars."""
+
+    def __init__(self, config: RacingConfig, car: CarParameters, action_size: int) -> None:
+        self.config, self.car = config, car
+        self.action_size = action_size
+        if config.observation == "full" and config.images and config.flat:
+            raise InputError(
+                "observation 'full' has pictures, which are not part of one vector; leave flat out for a dict, "
+                "or set images=false for rays in place of pictures."
+            )
+        self.rays, self.course, self.telemetry, self.camera = self._sensors()
+        self.parts = self._parts()
+        self.space = self._space()
+
+    def read(self, world: Any, rows: Rows, last_actions: Values) -> Any:
+        """Newly allocated observations of the cars in `rows`; last_actions: [N, 2, A], newest first."""
+        count = len(last_actions)
+        self._last_actions = last_actions
+        if self.config.observation == "camera":
+            return self._picture(world, rows)
+        if self.config.is_flat:
+            flat = np.empty((count, sum(part.size for part in self.parts)), dtype=np.float32)
+            start = 0
+            for part in self.parts:
+                part.fill(world, rows, flat[:, start : start + part.size])
+                start += part.size
+            return flat
+        named: dict[str, NDArray[Any]] = {}
+        for part in self.parts:
+            values = np.empty((count, part.size), dtype=np.float32)
+            part.fill(world, rows, values)
+            named[part.name] = values.reshape(count, *part.shape)
+        if self.config.has_images:
+            named["images"] = world.camera[rows, :, :, :, 0].copy()
+        return named
+
+    def sensors(self, apart: int = 1) -> Sensors:
+        """The sensors, with histories long enough to see every `apart`-th reading of them (see `Eyes`)."""
+        rays = self.rays and replace(self.rays, history=1 + apart * (self.rays.history - 1))
+        camera = self.camera and replace(self.camera, history=1 + apart * (self.camera.history - 1))
+        return Sensors(rays, self.course, self.telemetry, camera)
+
+    def layout(self) -> dict[str, tuple[int, int]]:
+        """Where each part lies in a flat observation: name -> (first, one past the last)."""
+        ends = np.cumsum([part.size for part in self.parts]).tolist()
+        return {part.name: (end - part.size, end) for part, end in zip(self.parts, ends, strict=True)}
+
+    def _sensors(
+        self,
+    ) -> tuple[RaySettings | None, CourseSettings | None, TelemetrySettings | None, CameraSettings | None]:
+        config, sensing = self.config, self.config.sensing
+        kind, scale = config.observation, config.track_scale
+        reach = sensing.ray_range if sensing.ray_range is not None else RAY_RANGE * scale
+        span = sensing.camera_span if sensing.camera_span is not None else CameraSettings.span * scale
+
+        def flaw(unit: float) -> Imperfection:
+            return Imperfection(sensing.noise * unit, sensing.dropout, sensing.latency)
+
+        rays = course = camera = None
+        if kind == "sensors5":
+            history = sensing.ray_history or 1
+            rays = RaySettings(
+                count=sensing.rays or CLASSIC_RAYS, range=reach, history=history, imperfection=flaw(reach)
+            )
+        elif kind in ("lidar", "lidar_progress") or (kind == "full" and not config.images):
+            history = sensing.ray_history or HISTORY
+            rays = RaySettings(count=sensing.rays or RAYS, range=reach, history=history, imperfection=flaw(reach))
+        if kind == "course" or config.privileged:
+            course = CourseSettings(
+                count=sensing.course_points,
+                horizon=sensing.course_horizon,
+                least_speed=5.0 * scale,
+                imperfection=flaw(ROAD_WIDTH * scale),
+            )
+        if self.config.has_images:
+            camera = CameraSettings(
+                width=sensing.camera_size,
+                height=sensing.camera_size,
+                view=sensing.camera_view,
+                colour=sensing.camera_colour and kind == "camera",
+                mount_height=CameraSettings.mount_height * scale,
+                mount=CameraSettings.mount * scale,
+                span=span,
+                view_range=CameraSettings.view_range * scale,
+                history=sensing.camera_history if kind == "camera" else HISTORY,
+                imperfection=flaw(255.0),
+            )
+        telemetry = None
+        if kind != "camera":
+            telemetry = TelemetrySettings(
+                relative_noise=sensing.relative_noise, full=self._full_readings(), imperfection=flaw(1.0)
+            )
+        return rays, course, telemetry, camera
+
+    def _full_readings(self) -> dict[str, float]:
+        """What each instrument that can be noisy reads as 1; gears and actions are known exactly."""
+        return {
+            "speed": self.car.top_speed,
+            "rpm": FULL_RPM,
+            "yaw_rate": YAW_RATE,
+            "slip": SLIP,
+            "steer": self.car.steer_limit,
+            "longitudinal_acceleration": ACCELERATION,
+            "lateral_acceleration": ACCELERATION,
+        }
+
+    def _parts(self) -> list[Part]:
+        kind = self.config.observation
+        if kind == "camera":
+            return []
+        speed = Part("speed", (1,), 0.0, self._instrument("speed", low=0.0))
+        if kind == "sensors5":
+            return [self._ray_part(), speed]
+        actions = Part("last_actions", (2, self.action_size), -1.0, self._fill_actions)
+        motion = self._motion_parts() if self.config.sensing.motion else []
+        if kind == "lidar":
+            return [speed, *motion, self._ray_part(), actions]
+        if kind == "lidar_progress":
+            return [speed, *motion, Part("progress", (2,), -1.0, _fill_progress), self._ray_part(), actions]
+        if kind == "course":
+            return [speed, *self._motion_parts(), self._course_part(), actions]
+        gear = Part("gear", (1,), 0.0, self._instrument("gear", low=0.0))
+        rpm = Part("rpm", (1,), 0.0, self._instrument("rpm", low=0.0))
+        seen = [speed, gear, rpm, *([] if self.config.has_images else [self._ray_part()]), actions]
+        return [*seen, *self._motion_parts(), self._course_part()] if self.config.privileged else seen
+
+    def _space(self) -> spaces.Space[Any]:
+        if self.camera is not None and self.config.observation == "camera":
+            depth = self.camera.channels * self.camera.history
+            return spaces.Box(0, 255, (self.camera.height, self.camera.width, depth), np.uint8)
+        if self.config.is_flat:
+            low = np.concatenate([np.full(part.size, part.low, dtype=np.float32) for part in self.parts])
+            return spaces.Box(low, np.ones_like(low), dtype=np.float32)
+        named: dict[str, spaces.Space[Any]] = {
+            part.name: spaces.Box(part.low, 1.0, part.shape, np.float32) for part in self.parts
+        }
+        if self.camera is not None:
+            shape = (self.camera.history, self.camera.height, self.camera.width)
+            named["images"] = spaces.Box(0, 255, shape, np.uint8)
+        return spaces.Dict(named)
+
+    def _picture(self, world: Any, rows: Rows) -> NDArray[np.uint8]:
+        pictures = world.camera[rows]  # [N, H, height, width, channels]
+        if pictures.shape[1] == 1:
+            return pictures[:, 0].copy()
+        stacked = np.moveaxis(pictures, 1, 3)
+        return np.ascontiguousarray(stacked).reshape(*stacked.shape[:3], -1)
+
+    def _ray_part(self) -> Part:
+        assert self.rays is not None
+        is_log = self.config.sensing.ray_scale == "log"
+        unit = NEAR * self.config.track_scale if is_log else self.rays.range
+        scale, full = np.float32(1.0 / unit), np.float32(np.log1p(self.rays.range / unit))
+
+        def fill(world: Any, rows: Rows, out: Values) -> None:
+            readings = world.rays[rows]
+            np.multiply(readings.reshape(len(readings), -1), scale, out=out)
+            if is_log:
+                np.divide(np.log1p(out, out=out), full, out=out)
+
+        count, history = self.rays.ray_count, self.rays.history
+        return Part("rays", (history, count) if history > 1 else (count,), 0.0, fill)
+
+    def _course_part(self) -> Part:
+        assert self.course is not None
+        reach = 0.5 * self.course.horizon * self.car.top_speed
+        width = ROAD_WIDTH * self.config.track_scale
+        scale = np.tile([1 / reach, 1 / reach, 1 / width, 1 / width], self.course.count).astype(np.float32)
+
+        def fill(world: Any, rows: Rows, out: Values) -> None:
+            readings = world.course[rows]
+            np.multiply(readings.reshape(len(readings), -1), scale, out=out)
+            np.clip(out, -1.0, 1.0, out=out)
+
+        return Part("course", (self.course.count, 4), -1.0, fill)
+
+    def _motion_parts(self) -> list[Part]:
+        return [
+            Part("yaw_rate", (1,), -1.0, self._instrument("yaw_rate")),
+            Part("slip", (1,), -1.0, self._instrument("slip")),
+            Part("steer", (1,), -1.0, self._instrument("steer")),
+            Part("forward_acceleration", (1,), -1.0, self._instrument("longitudinal_acceleration")),
+            Part("sideways_acceleration", (1,), -1.0, self._instrument("lateral_acceleration")),
+        ]
+
+    def _instrument(self, name: str, low: float = -1.0) -> Callable[[Any, Rows, Values], None]:
+        full = {**self._full_readings(), "gear": TOP_GEAR}[name]
+        column, scale = TELEMETRY.index(name), np.float32(1.0 / full)
+
+        def fill(world: Any, rows: Rows, out: Values) -> None:
+            np.multiply(world.telemetry[rows, 0, column : column + 1], scale, out=out)
+            np.clip(out, low, 1.0, out=out)
+
+        return fill
+
+    def _fill_actions(self, world: Any, rows: Rows, out: Values) -> None:
+        out[...] = self._last_actions.reshape(len(out), -1)
+
+
+def _fill_progress(world: Any, rows: Rows, out: Values) -> None:
+    """The place on the lap as a point on a circle: a share of the lap would leap from 1 to 0 at the line."""
+    angle = (2 * np.pi) * world.s[rows] / world.track_length[rows]
+    out[:, 0], out[:, 1] = np.cos(angle), np.sin(angle)

@@ -1,0 +1,1 @@
+"""Laps: driving them, timing them, tracing them, keeping them as files."""

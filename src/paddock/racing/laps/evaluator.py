@@ -1,0 +1,83 @@
+"""The judge of racing runs, chosen in YAML by `evaluation.judge`: laps in place of episodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from paddock.config.schema import TargetSchema
+from paddock.evaluation.evaluator import record_video
+from paddock.racing.env.vector import RacingVectorEnv
+from paddock.racing.laps.classical import classical_lap
+from paddock.racing.laps.drive import Laps, PolicyDriver, drive_laps, judging_config
+from paddock.racing.laps.film import film_lap
+from paddock.racing.laps.records import Recorder
+from paddock.racing.laps.traces import Witness
+from paddock.rollout.actor import ActorModule
+from paddock.rollout.episodes import MakeEnv, undisturbed
+
+FILMED = 4  # starts, of which the best lap is filmed
+
+
+class LapJudgeConfig(TargetSchema):
+    """Where laps are driven; by default on the tracks of training."""
+
+    track: str | list[str] | None = None
+    procedural: int = Field(default=0, ge=0)
+    procedural_seed: int = Field(default=0, ge=0)
+
+
+class LapJudge:
+    """One flying lap from each of many standing starts, spread over the lap. Its environments are made once."""
+
+    needs_reward = False  # The simulator's clock is the judge.
+
+    def __init__(self, config: LapJudgeConfig) -> None:
+        self.config = config
+        self._envs: dict[int, RacingVectorEnv] = {}  # by their number of cars
+        self._witness: Witness | None = None
+
+    def __call__(self, actor: ActorModule, make_env: MakeEnv, *, episodes: int, seed: int, deterministic: bool) -> Laps:
+        """Laps of `episodes` starts; training's random numbers are left as they were."""
+        env = self._environment(make_env, episodes)
+        self._witness = Witness(env)
+        with undisturbed(actor, seed):
+            driver = PolicyDriver(actor, episodes, seed=seed, deterministic=deterministic)
+            return drive_laps(env, driver, seed=seed, watch=self._witness)
+
+    def evidence(self, laps: Laps) -> dict[str, Any]:
+        """What was seen of the laps that were judged last."""
+        assert self._witness is not None, "nothing has been judged yet"
+        return self._witness.evidence(laps)
+
+    def record_video(
+        self, actor: ActorModule, make_env: MakeEnv, file: Path, *, seed: int, deterministic: bool = True
+    ) -> int:
+        """Film the best of a few laps against the classical driver's; an episode where no lap was completed."""
+        env = self._environment(make_env, FILMED)
+        recorder = Recorder(env._rows)
+        with undisturbed(actor, seed):
+            driver = PolicyDriver(actor, FILMED, seed=seed, deterministic=deterministic)
+            laps = drive_laps(env, driver, seed=seed, watch=recorder)
+        if not laps.finished.any():
+            return record_video(actor, make_env, file, seed=seed, deterministic=deterministic)
+        best = int(np.nanargmin(laps.lap_time))
+        index = int(env.world.track_index[env._rows][best])
+        lap = recorder.lap(best, driver="agent", track=laps.track[best], car_name=env.config.car)
+        return film_lap(file, env.world.tracks[index], lap, classical_lap(env.config, index))
+
+    def _environment(self, make_env: MakeEnv, cars: int) -> RacingVectorEnv:
+        if cars not in self._envs:
+            config = self.config
+            changes: dict[str, Any] = {}
+            if config.procedural:
+                changes = {"procedural": config.procedural, "procedural_seed": config.procedural_seed}
+            elif config.track is not None:
+                changes = {"procedural": 0, "track": config.track}
+            trained_in = make_env(1, None)
+            self._envs[cars] = RacingVectorEnv(cars, config=judging_config(trained_in, **changes))
+            trained_in.close()
+        return self._envs[cars]

@@ -1,0 +1,1 @@
+"""A race on one track: standings, page, picture, film."""

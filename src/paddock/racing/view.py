@@ -1,0 +1,188 @@
+"""What people see of a running racing environment: the scene, which hardly changes, and snapshots of the cars.
+
+Reading only: neither random numbers nor the world are touched. Shapes: C cars that are shown, R rays.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paddock.sim.cars.car import SHIFT_UP_RPM
+from paddock.sim.reference.lap import ReferenceLap, reference_lap
+from paddock.sim.reference.store import kept_line
+from paddock.sim.tracks.kerbs import around, kerb_masks, smooth_curvature
+from paddock.sim.tracks.track import Track
+
+if TYPE_CHECKING:
+    from paddock.racing.env.vector import RacingVectorEnv
+
+MOST_CARS = 64
+MOST_SCENES = 8  # that are kept; a run may have hundreds of tracks
+POINTS = 800  # of a line that is drawn, at most
+COLUMNS = ("x", "y", "heading", "speed", "steer", "throttle", "progress", "lap_time", "last_lap", "state")
+OFF_TRACK, RESTARTED, HUMAN = 1, 2, 4  # bits of `state`
+REVERSE = 255  # as a gear on the dials
+REV_LIMIT = SHIFT_UP_RPM * 1.05  # rpm
+FULL_SIZE_ROAD = 5.0  # m of width, from which on a road is for full-size cars
+
+
+class RacingView:
+    """Looks at one environment; the first `MOST_CARS` cars of its world are shown."""
+
+    def __init__(self, env: RacingVectorEnv) -> None:
+        self._env, self._world = env, env.world
+        self.count = min(env.world.num_cars, MOST_CARS)
+        self._episode = env.world.episode[: self.count].copy()
+        self._scenes: dict[int, dict[str, Any]] = {}
+        self.human: int | None = None  # the car that a person drives
+        self.hidden: set[int] = set()
+
+    def scene(self, track: int) -> dict[str, Any]:
+        """Everything that stands still on one of the world's tracks."""
+        index = min(max(track, 0), len(self._world.tracks) - 1)
+        if index not in self._scenes:
+            if len(self._scenes) >= MOST_SCENES:
+                del self._scenes[next(iter(self._scenes))]
+            self._scenes[index] = self._build(index)
+        return self._scenes[index]
+
+    def snapshot(self, watched: Sequence[int] = ()) -> dict[str, Any]:
+        """The cars as they are now: `cars` float32 [C, 10] in the order of `COLUMNS`, `tracks` uint16 [C], and the
+        `rays` float32 [R] m of the watched cars, all as bytes; `dials` of the watched cars."""
+        world, count = self._world, self.count
+        episode = world.episode[:count]
+        state = OFF_TRACK * world.off_track[:count] + RESTARTED * (
+            (episode != self._episode) | world.crashed[:count]
+        ).astype(np.float32)
+        self._episode[:] = episode
+        cars = np.empty((count, len(COLUMNS)), dtype="<f4")
+        for column, values in enumerate(
+            (
+                world.x[:count],
+                world.y[:count],
+                world.heading[:count],
+                np.hypot(world.vx[:count], world.vy[:count]),
+                world.applied_steer[:count],
+                world.applied_throttle[:count],
+                world.s[:count] / world.track_length[:count],
+                world.time[:count] - world.lap_start[:count],
+                world.last_lap_time[:count],
+                state,
+            )
+        ):
+            cars[:, column] = values
+        if self.human is not None:
+            cars[self.human, -1] += HUMAN
+        for car in self.hidden:
+            cars[car, :2] = np.nan
+        return {
+            "type": "snapshot",
+            "wall": time.time(),
+            "cars": cars.tobytes(),
+            "tracks": world.track_index[:count].astype("<u2").tobytes(),
+            "rays": self._rays(watched),
+            "dials": {car: self._dials(car) for car in watched if 0 <= car < self.count},
+        }
+
+    def _dials(self, car: int) -> int:
+        """Gear (255: reverse) in the lowest byte, revs as 0 to 255 of the limit in the next, counted laps above."""
+        world = self._world
+        gear = int(world.gear[car]) or REVERSE
+        revs = min(max(float(world.rpm[car]) / REV_LIMIT, 0.0), 1.0)
+        return gear | round(255 * revs) << 8 | min(int(world.lap_count[car]), 0xFFFF) << 16
+
+    def _rays(self, watched: Sequence[int]) -> dict[int, bytes]:
+        if self._world.settings.rays is None:
+            return {}
+        chosen = [car for car in watched if 0 <= car < self.count]
+        return {car: self._world.rays[car, 0].astype("<f4").tobytes() for car in chosen}
+
+    def _build(self, index: int) -> dict[str, Any]:
+        world = self._world
+        track, car, rays = world.tracks[index], self._env._car, world.settings.rays
+        reach = None
+        if rays is not None:
+            angles = [round(float(angle), 5) for angle in rays.ray_angles()]
+            reach = {"count": rays.ray_count, "angles": angles, "reach": rays.range, "mount": rays.mount}
+        sectors = world.settings.sectors
+        return {
+            "kind": "racing",
+            "dt": world.settings.time_step,
+            "car": {
+                "name": self._env.config.car,
+                "length": car.length,
+                "width": car.width,
+                "top_speed": car.top_speed,
+                "steer_limit": car.steer_limit,
+            },
+            "cars": self.count,
+            "group": world.settings.group_size,
+            "track": drawn_track(track),
+            "reference": drawn_reference(self._reference(track, index)),
+            "rays": reach,
+            "sectors": [round(track.length * (number + 1) / sectors, 3) for number in range(sectors)],
+        }
+
+    def _reference(self, track: Track, index: int) -> ReferenceLap | None:
+        """The reference lap where it need not be computed: that takes seconds, which a viewer must not cost."""
+        if "reference" in self._env.__dict__:
+            return self._env.reference.laps[index]
+        return reference_lap(track, self._env._car) if kept_line(track, self._env._car) is not None else None
+
+
+def drawn_track(track: Track) -> dict[str, Any]:
+    """A road's outline as lists of points, m."""
+    keep = _spread(len(track))
+    unit = 1.0 if float(np.mean(track.left_width + track.right_width)) > FULL_SIZE_ROAD else 0.1
+    digits = 2 if unit == 1.0 else 3
+    step = track.length / len(keep)
+    smooth = smooth_curvature(track.curvature[keep], around(step, unit))
+    left, right = track.left_edge[keep], track.right_edge[keep]
+    centre = np.stack([track.x, track.y], axis=1)[keep]
+    on_left, on_right = kerb_masks(smooth, step, unit)
+    kerbs = [*_stretches(left, on_left), *_stretches(right, on_right)]
+    return {
+        "name": track.name,
+        "length": track.length,
+        "width": round(float(np.mean(track.left_width + track.right_width)), 3),
+        "unit": unit,
+        "left": np.round(left, digits).tolist(),
+        "right": np.round(right, digits).tolist(),
+        "centre": np.round(centre, digits).tolist(),
+        "kerbs": [np.round(line, digits).tolist() for line in kerbs],
+        "start": np.round([track.left_edge[0], track.right_edge[0]], digits).tolist(),
+        "obstacles": np.round(track.obstacles, digits).tolist(),
+        "is_bridge": track.bridge,
+    }
+
+
+def drawn_reference(lap: ReferenceLap | None) -> dict[str, Any] | None:
+    """A reference lap as columns: m, m/s, s since the line."""
+    if lap is None:
+        return None
+    keep = _spread(len(lap.x))
+    columns = {"x": lap.x, "y": lap.y, "heading": lap.heading, "speed": lap.speed, "time": lap.time_at}
+    return {
+        **{name: np.round(values[keep], 3).tolist() for name, values in columns.items()},
+        "lap_time": lap.lap_time,
+        "sectors": lap.sector_times.tolist(),
+    }
+
+
+def _spread(count: int) -> NDArray[np.intp]:
+    return np.unique(np.linspace(0, count, min(count, POINTS), endpoint=False).astype(np.intp))
+
+
+def _stretches(points: NDArray[np.float64], mask: NDArray[np.bool_]) -> list[NDArray[np.float64]]:
+    """The pieces of a closed line where the mask holds, each as points [P, 2]."""
+    if mask.all() or not mask.any():
+        return [points] if mask.all() else []
+    begin = int(np.flatnonzero(~mask)[0])  # A stretch that crosses the line stays one.
+    points, mask = np.roll(points, -begin, axis=0), np.roll(mask, -begin)
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
+    return [points[first:last] for first, last in zip(edges[::2], edges[1::2], strict=True) if last - first > 1]

@@ -1,0 +1,1 @@
+"""Pictures, charts and films for people. Nothing here rolls out or learns."""

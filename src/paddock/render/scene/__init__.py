@@ -1,0 +1,1 @@
+"""The racing world as frames: ground, cars, instruments."""

@@ -1,0 +1,1 @@
+"""Cars: their parameters and what follows from them."""

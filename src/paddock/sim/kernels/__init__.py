@@ -1,0 +1,1 @@
+"""The compiled loops over cars: one file a subject. Numba, no objects."""

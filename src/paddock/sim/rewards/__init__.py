@@ -1,0 +1,1 @@
+"""What is rewarded: terms, potentials and functions of the user."""
