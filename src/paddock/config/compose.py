@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from paddock.config.renamed import rename, rename_key, say_renamed
 from paddock.core.errors import InputError, unknown_choice
 from paddock.core.mappings import flatten
 
@@ -94,7 +96,12 @@ def compose(
         if user is not None and own_experiment:
             copied = f"{folders[-1] / 'experiment' / own_experiment}.yaml"
             origins = {key: text.replace(copied, str(user)) for key, text in origins.items()}
-    return Composed(values, origins, _superseded(layers, _aliases(merged)))
+    superseded = _superseded(layers, _aliases(merged))
+    values, found = rename(values, partial(_is_of_the_user, origins))
+    say_renamed(found)
+    old_last = sorted(origins.items(), key=lambda item: rename_key(item[0], found) != item[0])
+    origins = {rename_key(key, found): origin for key, origin in old_last}
+    return Composed(values, origins, {rename_key(key, found): old for key, old in superseded.items()})
 
 
 def choices(group: str, user: Path | None = None) -> dict[str, Path]:
@@ -171,6 +178,12 @@ def _origins(values: Mapping[str, Any], layers: Sequence[_Layer]) -> dict[str, s
     for layer in layers:
         written |= layer.places
     return {key: origin for key, _ in flatten(values) if (origin := _longest(key, written))}
+
+
+def _is_of_the_user(origins: Mapping[str, str], key: str) -> bool:
+    """Whether a value was written in a file of the user's or on the command line."""
+    written = [origin for leaf, origin in origins.items() if leaf == key or leaf.startswith(f"{key}.")]
+    return any(not (SHIPPED / origin.rpartition(":")[0]).is_file() for origin in written)
 
 
 def _superseded(layers: Sequence[_Layer], aliases: Mapping[str, str]) -> dict[str, str]:

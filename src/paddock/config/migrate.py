@@ -6,9 +6,10 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from paddock.config.renamed import rename, rename_metrics
 from paddock.core.errors import InputError
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 
 def migrate(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -47,5 +48,25 @@ def _scale_once(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _name_controllers, 2: _scale_once}
+def _say_it_in_the_fields_words(values: dict[str, Any]) -> dict[str, Any]:
+    """Version 3 had words of its own for options and metrics: see `paddock.config.renamed`."""
+    values, _ = rename(values)
+    evaluation = values.get("evaluation") or {}
+    if "metric" in evaluation:
+        evaluation["metric"] = rename_metrics(str(evaluation["metric"]))
+    if isinstance(evaluation.get("records"), dict):
+        evaluation["records"] = {rename_metrics(name): better for name, better in evaluation["records"].items()}
+    phases = (values.get("training") or {}).get("phases") or []
+    alerts = ((values.get("monitoring") or {}).get("alerts") or {}).values()
+    for part, key in [*((phase, "until") for phase in phases), *((alert, "when") for alert in alerts)]:
+        if isinstance(part, dict) and isinstance(part.get(key), str):
+            part[key] = rename_metrics(part[key])
+    return values
+
+
+MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    1: _name_controllers,
+    2: _scale_once,
+    3: _say_it_in_the_fields_words,
+}
 """What turns version N into version N + 1."""

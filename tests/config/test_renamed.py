@@ -1,0 +1,80 @@
+"""Old words for options: in saved configurations, in people's YAML and on the command line."""
+
+import pytest
+
+from paddock.config import renamed
+from paddock.config.compose import compose
+from paddock.config.migrate import migrate
+
+
+@pytest.fixture
+def words(monkeypatch):
+    """As if some of PPO's options had had other words before."""
+    monkeypatch.setitem(renamed.OPTIONS, "workflows.ppo.PPO", {"old_rollout": "rollout_steps"})
+    monkeypatch.setitem(renamed.OPTIONS, "components.controllers.policy.StochasticPolicy", {"body": "network"})
+    monkeypatch.setitem(renamed.OPTIONS, "", {"evaluation.runs": "evaluation.episodes"})
+    monkeypatch.setitem(renamed.METRICS, "eval/score", "eval/return")
+
+
+def test_an_old_word_on_the_command_line_sets_the_new_option_and_is_told(words, caplog):
+    values = compose("ppo_cartpole", overrides=["workflow.old_rollout=64", "evaluation.runs=3"])
+    assert values.values["workflow"]["rollout_steps"] == 64
+    assert "old_rollout" not in values.values["workflow"]
+    assert values.values["evaluation"]["episodes"] == 3
+    assert values.origins["workflow.rollout_steps"] == "command line"
+    assert "workflow.old_rollout is now workflow.rollout_steps" in caplog.text
+    assert len(caplog.records) == 1
+
+
+def test_old_words_in_a_file_with_an_old_target(words, tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "# @package _global_\ndefaults:\n  - override /environment: gym\n  - override /workflow: ppo\n"
+        "environment: {id: CartPole-v1}\nworkflow: {old_rollout: 32}\n"
+        "components:\n  policy:\n    _target_: paddock.components.networks.policy.StochasticPolicy\n"
+        "    body: {hidden: [8, 9]}\n"
+    )
+    values = compose(user=file).values
+    assert values["workflow"]["rollout_steps"] == 32
+    assert values["components"]["policy"]["_target_"] == "paddock.components.controllers.policy.StochasticPolicy"
+    assert values["components"]["policy"]["network"]["hidden"] == [8, 9]
+    assert "body" not in values["components"]["policy"]
+
+
+def test_the_new_word_wins_where_a_person_wrote_both(words):
+    values = compose("ppo_cartpole", overrides=["workflow.old_rollout=64", "workflow.rollout_steps=16"]).values
+    assert values["workflow"]["rollout_steps"] == 16
+
+
+def test_nothing_is_said_where_nothing_is_old(words, caplog):
+    compose("ppo_cartpole", overrides=["workflow.rollout_steps=16"])
+    assert not caplog.records
+
+
+def test_a_saved_configuration_is_renamed_with_its_metrics(words):
+    saved = {
+        "schema_version": 3,
+        "workflow": {"_target_": "paddock.workflows.ppo.PPO", "old_rollout": 8},
+        "evaluation": {"runs": 2, "metric": "eval/score", "records": {"eval/score": "high"}},
+        "training": {"phases": [{"name": "a", "until": "eval/score >= 3"}]},
+        "monitoring": {"alerts": {"x": {"when": "eval/score < 1"}}},
+    }
+    new = migrate(saved)
+    assert new["workflow"] == {"_target_": "paddock.workflows.ppo.PPO", "rollout_steps": 8}
+    assert new["evaluation"] == {"episodes": 2, "metric": "eval/return", "records": {"eval/return": "high"}}
+    assert new["training"]["phases"][0]["until"] == "eval/return >= 3"
+    assert new["monitoring"]["alerts"]["x"]["when"] == "eval/return < 1"
+
+
+def test_every_renamed_option_exists():
+    """The new word is an option of its owner, and the old one is not."""
+    from paddock.config.moved import OWN
+    from paddock.config.schema import schema_of
+
+    for target, table in renamed.OPTIONS.items():
+        if not target:
+            continue
+        known = {field.alias or name for name, field in schema_of(OWN + target).model_fields.items()}
+        for old, new in table.items():
+            assert new.split(".")[0] in known, (target, new)
+            assert old not in known, (target, old)
