@@ -277,6 +277,8 @@ INTERRUPTED = """
 import os, signal, threading, time, pathlib
 import paddock
 
+before = signal.getsignal(signal.SIGINT)
+
 def interrupt():
     while not any(file.stat().st_size for file in pathlib.Path("runs").glob("*/metrics.jsonl")):
         time.sleep(0.05)
@@ -285,7 +287,7 @@ def interrupt():
 threading.Thread(target=interrupt, daemon=True).start()
 run = paddock.train("ppo_cartpole", name="cut", overrides=OPTIONS, quiet=True)
 print(run.status, run.metrics[-1]["agent_steps"] < 10_000_000)
-print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+print(signal.getsignal(signal.SIGINT) is before)
 steps = run.metrics[-1]["agent_steps"] + 1024
 print(run.resume({"training.total_steps": steps}, quiet=True).status)
 """
