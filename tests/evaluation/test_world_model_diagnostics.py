@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-import tiny_tasks  # noqa: F401 - registers the task
 import torch
 
+import tiny_tasks  # noqa: F401 - registers the task
 from paddock.config.schema import instantiate, validate_target
 from paddock.core.errors import InputError
 from paddock.core.specs import ArraySpec, Spec

@@ -1,9 +1,9 @@
 """PlaNet learns by planning alone, and what it saves plans wherever it is loaded."""
 
 import pytest
-import tiny_tasks  # noqa: F401 - registers the tasks
 import torch
 
+import tiny_tasks  # noqa: F401 - registers the tasks
 from paddock.core.errors import PaddockError
 from paddock.evaluation.evaluator import evaluate
 from paddock.rollout.actor import load_policy
