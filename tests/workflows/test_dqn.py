@@ -1,7 +1,7 @@
 import pytest
-import tiny_tasks  # noqa: F401 - registers the task
 import torch
 
+import tiny_tasks  # noqa: F401 - registers the task
 from paddock.rollout.actor import load_policy
 from paddock.workflows.dqn import huber, quantile_huber_loss, taken, weighted_mean
 

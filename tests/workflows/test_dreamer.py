@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-import tiny_tasks  # noqa: F401 - registers the task
 import torch
-from tiny_tasks import Reach
 
+import tiny_tasks  # noqa: F401 - registers the task
 from paddock.buffers.recordings import RecordingBuffer, RecordingConfig
 from paddock.core.errors import InputError, PaddockError
 from paddock.rollout.actor import load_policy
 from paddock.workflows.dreamer_losses import arrivals, dream_returns, replay_returns
+from tiny_tasks import Reach
 
 VERSIONS = ["dreamer", "dreamer_v1", "dreamer_v2", "dreamer_v3_2023"]
 TINY = [

@@ -4,10 +4,10 @@ import pytest
 import test_dreamer
 import test_latent_actor
 import test_planet
-import tiny_tasks  # noqa: F401 - registers the tasks
 import torch
 from torch import nn
 
+import tiny_tasks  # noqa: F401 - registers the tasks
 from paddock.components.freezing import is_frozen, set_frozen
 from paddock.components.normalizers import NormalizerConfig, ObservationNormalizer
 from paddock.components.targets import TargetNetwork

@@ -1,9 +1,9 @@
 """The latent actor's losses against naive ones, what an update moves, and that it learns."""
 
 import pytest
-import tiny_tasks  # noqa: F401 - registers the tasks
 import torch
 
+import tiny_tasks  # noqa: F401 - registers the tasks
 from paddock.buffers.recordings import RecordingBuffer, RecordingConfig
 from paddock.components.dynamics.latent_dynamics import LatentModel, LatentModelConfig
 from paddock.core.errors import InputError, PaddockError

@@ -1,7 +1,7 @@
 import pytest
-import tiny_tasks  # noqa: F401 - registers the task
 import torch
 
+import tiny_tasks  # noqa: F401 - registers the task
 from paddock.core.errors import InputError
 
 TINY = [

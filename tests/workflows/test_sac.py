@@ -1,7 +1,7 @@
 import pytest
-import tiny_tasks  # noqa: F401 - registers the task
 import torch
 
+import tiny_tasks  # noqa: F401 - registers the task
 from paddock.workflows.sac import critic_loss, policy_loss, soft_target
 
 TINY = [
