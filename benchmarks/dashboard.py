@@ -39,7 +39,7 @@ from paddock.racing.env.vector import RacingVectorEnv
 RATE = 60
 SETTLE = 1.0  # s after viewers come or leave that are not counted
 HEADER = struct.Struct("<BBHHHddII")
-WITHOUT_JUDGING = (
+WITHOUT_EVALUATION = (
     "training.phases=[{name: train, buffer: rollout, workflow_hooks: "
     "[{collect: {steps: '${workflow.rollout_steps}'}}, update_controller]}]"
 )
@@ -184,7 +184,12 @@ def main() -> None:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         # Short rollouts and a point for each: windows of seconds are not cut into a few long updates.
-        options = ["environment.num_envs=64", "training.total_steps=null", "training.max_seconds=3600", WITHOUT_JUDGING]
+        options = [
+            "environment.num_envs=64",
+            "training.total_steps=null",
+            "training.max_seconds=3600",
+            WITHOUT_EVALUATION,
+        ]
         options += ["workflow.rollout_steps=2048", "workflow.minibatch_size=1024", "logging.every_steps=2048"]
         training = start(folder, "train", "racing", *options, "logging.tensorboard=false", *given.overrides)
         server = start(folder, "dashboard", "--no-browser", "--port", str(port))

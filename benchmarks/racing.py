@@ -32,7 +32,7 @@ def train(experiment: str, seed: int, overrides: list[str], runs_dir: str) -> tu
     with new_run(config, Console(quiet=True)) as orchestrator:
         outcome = orchestrator.run()
         subject = find_subject(str(orchestrator.run_folder.path), orchestrator.run_folder.path.parent)
-    laps = subject.judge(subject.actor, subject.make_env, episodes=64, seed=2000, deterministic=True)
+    laps = subject.evaluator(subject.actor, subject.make_env, episodes=64, seed=2000, deterministic=True)
     assert isinstance(laps, Laps)
     return outcome, laps
 

@@ -59,7 +59,7 @@ def judged(run: RunFolder, episodes: int, *, which: str = "best", tracks: list[s
     """What a policy of the run does from starts that training did not use, where it was trained or on other tracks."""
     elsewhere = [f"environment.track=[{','.join(tracks)}]", "environment.procedural=0"] if tracks else []
     subject = find_subject(str(run.path), run.path.parent, which=which, overrides=elsewhere)
-    laps = subject.judge(subject.actor, subject.make_env, episodes=episodes, seed=2000, deterministic=True)
+    laps = subject.evaluator(subject.actor, subject.make_env, episodes=episodes, seed=2000, deterministic=True)
     assert isinstance(laps, Laps)
     return laps.metrics("")
 

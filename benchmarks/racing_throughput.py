@@ -29,7 +29,7 @@ import paddock.environments  # noqa: F401  makes paddock/Racing-v0 known
 from paddock.orchestration.launch import Request, new_run, resolve
 
 COPIES = 8
-WITHOUT_JUDGING = (
+WITHOUT_EVALUATION = (
     "training.phases=[{name: train, buffer: rollout, workflow_hooks: "
     "[{collect: {steps: '${workflow.rollout_steps}'}}, update_controller]}]"
 )
@@ -41,7 +41,7 @@ def paddock_rate(seconds: float, seed: int, overrides: list[str]) -> tuple[float
         settings = [
             f"training.max_seconds={seconds}",
             "training.total_steps=1_000_000_000",
-            WITHOUT_JUDGING,
+            WITHOUT_EVALUATION,
             "logging.terminal=false",
             "logging.tensorboard=false",
             f"runs_dir={folder}",

@@ -24,7 +24,7 @@ TINY = [
 ]
 
 
-def test_controllers_are_swapped_over_one_model_and_the_model_is_judged(paddock, tmp_path):
+def test_controllers_are_swapped_over_one_model_and_the_model_is_evaluated(paddock, tmp_path):
     hooks = "[{collect: {steps: 4}}, {update: {ratio: 0.1}}]"
     phases = f"training.phases=[{{name: joint, buffer: replay, workflow_hooks: {hooks}}}]"
     (tmp_path / "tiny.yaml").write_text(EXPERIMENT)
@@ -33,21 +33,21 @@ def test_controllers_are_swapped_over_one_model_and_the_model_is_judged(paddock,
     (run,) = (tmp_path / "runs").glob("tiny-*/")
 
     changed = ["controllers.available.cem.planner.candidates=6"]
-    judged = paddock("evaluate", "tiny", "controller=cem", *changed, "--episodes", "2", "--json")
-    assert judged.returncode == 0, judged.stderr
-    returns = {"changed": json.loads(judged.stdout)["returns"]}
+    evaluated = paddock("evaluate", "tiny", "controller=cem", *changed, "--episodes", "2", "--json")
+    assert evaluated.returncode == 0, evaluated.stderr
+    returns = {"changed": json.loads(evaluated.stdout)["returns"]}
     for name in ("actor", "cem", "shooting", "random"):
         found = find_subject("tiny", tmp_path / "runs", controller=name)
-        returns[name] = found.judge(found.actor, found.make_env, episodes=2, seed=1000, deterministic=True).returns
+        returns[name] = found.evaluator(found.actor, found.make_env, episodes=2, seed=1000, deterministic=True).returns
     assert len({tuple(values) for values in returns.values()}) == 5, "every controller has its own way"
 
-    judged = paddock("evaluate", "tiny", "--world-model", "--horizon", "4", "--episodes", "2", "--video", "--json")
-    assert judged.returncode == 0, judged.stderr
-    values = json.loads(judged.stdout)
+    evaluated = paddock("evaluate", "tiny", "--world-model", "--horizon", "4", "--episodes", "2", "--video", "--json")
+    assert evaluated.returncode == 0, evaluated.stderr
+    values = json.loads(evaluated.stdout)
     assert values["errors"].keys() == {"trained", "untrained", "unchanged"}
     assert len(values["errors"]["trained"]["observation"]) == 4
     assert values["scores"].keys() == {"trained", "untrained"}
-    assert json.loads((run / "judgements" / "world_model.json").read_text())["errors"] == values["errors"]
+    assert json.loads((run / "results" / "world_model.json").read_text())["errors"] == values["errors"]
     assert (run / "videos" / "world_model-1000.mp4").stat().st_size > 1_000
     assert (run / "videos" / "world_model-1000.png").is_file()
 
@@ -59,7 +59,7 @@ def test_controllers_are_swapped_over_one_model_and_the_model_is_judged(paddock,
         (["--world-model"], "PolicyActor has no world model to look at"),
     ],
 )
-def test_what_cannot_be_judged_is_said(paddock, real_runs, arguments, message):
+def test_what_cannot_be_evaluated_is_said(paddock, real_runs, arguments, message):
     result = paddock("evaluate", str(next(real_runs.glob("fast-*"))), *arguments, "--episodes", "2")
     assert result.returncode == 2
     assert message in result.stderr.replace("\n", " ")

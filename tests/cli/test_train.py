@@ -32,13 +32,13 @@ def test_a_newcomer_trains_is_told_what_was_learned_and_what_to_type_next(paddoc
     (run,) = (tmp_path / "runs").glob("*/")
     assert f"paddock evaluate runs/{run.name} --video" in result.stdout
 
-    judged = paddock("evaluate", run.name, "--episodes", "4", "--video", "--json")
-    assert judged.returncode == 0, judged.stderr
-    values = json.loads(judged.stdout)
+    evaluated = paddock("evaluate", run.name, "--episodes", "4", "--video", "--json")
+    assert evaluated.returncode == 0, evaluated.stderr
+    values = json.loads(evaluated.stdout)
     assert len(values["returns"]) == 4
     assert values["protocol"] == {"episodes": 4, "seed": 1000, "deterministic": True}
     assert (tmp_path / values["video"]).stat().st_size > 1000
-    assert re.search(r"filming evaluation-1000.mp4: \d+ frames, done", judged.stderr)
+    assert re.search(r"filming evaluation-1000.mp4: \d+ frames, done", evaluated.stderr)
 
     table = paddock("evaluate", str(run / "policy" / "latest"), "--stochastic", "--episodes", "2")
     assert "eval/return" in table.stdout

@@ -76,8 +76,8 @@ def my_lab(tmp_path):
 
 def test_plugin_is_found_in_the_current_folder_by_train_resume_evaluate_and_verify(my_lab):
     run_command(f"paddock train ppo_cartpole --plugin my_lab --name own {WIDE}", *SHORT, folder=my_lab)
-    judged = run_command("paddock evaluate own --plugin my_lab --episodes 2 --json", folder=my_lab)
-    assert len(json.loads(judged.stdout)["returns"]) == 2
+    evaluated = run_command("paddock evaluate own --plugin my_lab --episodes 2 --json", folder=my_lab)
+    assert len(json.loads(evaluated.stdout)["returns"]) == 2
     verified = run_command("paddock verify own --json", folder=my_lab)  # The run keeps a copy.
     assert json.loads(verified.stdout)["is_identical"]
     run_command("paddock train --resume own training.total_steps=768", folder=my_lab)

@@ -5,6 +5,7 @@ import pytest
 from paddock.config import renamed
 from paddock.config.compose import compose
 from paddock.config.migrate import migrate
+from paddock.core.errors import InputError
 
 
 @pytest.fixture
@@ -78,3 +79,24 @@ def test_every_renamed_option_exists():
         for old, new in table.items():
             assert new.split(".")[0] in known, (target, new)
             assert old not in known, (target, old)
+
+
+def test_the_old_words_of_evaluation_still_choose_the_evaluator(tmp_path, caplog):
+    values = compose("racing", overrides=["evaluation.judge.track=oval"]).values
+    assert values["evaluation"]["evaluator"]["track"] == "oval"
+    assert "judge" not in values["evaluation"]
+    assert compose("racing", overrides=["evaluation.judge=null"]).values["evaluation"]["evaluator"] is None
+    assert compose("racing", overrides=["judging@_global_=racing"]).values["evaluation"]["episodes"] == 64
+    assert "judging is now evaluation" in caplog.text
+
+
+def test_a_folder_or_a_default_with_the_old_name_of_a_group_is_refused_with_the_new_one(tmp_path):
+    (tmp_path / "judging").mkdir()
+    (tmp_path / "judging" / "racing.yaml").write_text("evaluation: {episodes: 2}\n")
+    with pytest.raises(InputError, match="'judging' is now called 'evaluation': rename the folder"):
+        compose("racing", user=tmp_path)
+    file = tmp_path / "elsewhere" / "mine.yaml"
+    file.parent.mkdir()
+    file.write_text("# @package _global_\ndefaults:\n  - override /judging@_global_: racing\n")
+    with pytest.raises(InputError, match="The group 'judging' is now called 'evaluation'"):
+        compose(user=file)

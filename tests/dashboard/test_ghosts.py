@@ -5,13 +5,13 @@ import os
 
 from paddock.dashboard.ghosts import GhostKeeper, people_laps
 from paddock.experiments.run import RunFolder
-from paddock.racing.laps.records import LapRecord, write_lap
+from paddock.racing.laps.records import RecordedLap, write_lap
 
 SAMPLES = {name: [0.0, 1.0, 2.0] for name in ("time", "s", "x", "y", "speed")}
 
 
-def lap(driver: str, lap_time: float = 3.0) -> LapRecord:
-    return LapRecord(driver, "oval", "gt", lap_time, (), SAMPLES)
+def lap(driver: str, lap_time: float = 3.0) -> RecordedLap:
+    return RecordedLap(driver, "oval", "gt", lap_time, (), SAMPLES)
 
 
 def test_laps_that_are_deep_endless_or_no_files_leave_the_others_in_the_list(tmp_path):
@@ -23,13 +23,13 @@ def test_laps_that_are_deep_endless_or_no_files_leave_the_others_in_the_list(tmp
     assert [name for name, _ in people_laps(tmp_path)] == ["good.json"]
 
 
-def test_a_judgement_that_is_deep_or_endless_has_no_ghost(tmp_path):
+def test_a_result_that_is_deep_or_endless_has_no_ghost(tmp_path):
     run = RunFolder(tmp_path / "run")
-    run.judgements.mkdir(parents=True)
+    run.results.mkdir(parents=True)
     write_lap(tmp_path / "laps" / "good.json", lap("Ada"))
-    endless = {"evidence": {"tracks": [{"name": "oval", "lap": {"lap_time": 1e9, "samples": SAMPLES}}]}}
+    endless = {"traces": {"tracks": [{"name": "oval", "lap": {"lap_time": 1e9, "samples": SAMPLES}}]}}
     for text in ("[" * 200_000, json.dumps(endless)):
-        (run.judgements / "best.json").write_text(text)
+        (run.results / "best.json").write_text(text)
         keeper = GhostKeeper(run, tmp_path / "laps")
         keeper.show("oval", "gt")
         assert [ghost["driver"] for ghost in keeper.news()] == ["Ada"]

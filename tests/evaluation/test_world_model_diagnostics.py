@@ -9,7 +9,7 @@ from paddock.config.schema import instantiate, validate_target
 from paddock.core.errors import InputError
 from paddock.core.specs import ArraySpec, Spec
 from paddock.evaluation.evaluator import evaluate
-from paddock.evaluation.world_model.episode import Episode, live_through
+from paddock.evaluation.world_model.episode import Episode, record_episode
 from paddock.evaluation.world_model.picture import _picture_frames, film, picture
 from paddock.evaluation.world_model.probe import (
     Windows,
@@ -164,7 +164,7 @@ def test_an_episode_real_and_imagined_can_be_watched(prepared, tmp_path):
     changes = ["environment=gym", "workflow=latent_actor", "environment.id=CartPole-v1", "environment.num_envs=2"]
     orchestrator = prepared(None, *changes)
     actor, config = orchestrator.workflow.actor(), probe_config(steps=40, context=2, horizon=3)
-    episode = live_through(actor, orchestrator.make_eval_env, config, seed=1)
+    episode = record_episode(actor, orchestrator.make_eval_env, config, seed=1)
     rows = len(episode.imagined_steps)
     assert episode.imagined_steps.tolist()[:6] == [0, 0, 1, 2, 3, 1]
     assert len(episode.frames) == rows

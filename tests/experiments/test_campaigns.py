@@ -12,7 +12,7 @@ import yaml
 
 from paddock.core.errors import InputError
 from paddock.experiments.campaigns.sweep import SweepConfig
-from paddock.experiments.campaigns.trials import Campaign, Trial, examined, override_value, read_campaign
+from paddock.experiments.campaigns.trials import Campaign, Trial, checked_campaign, override_value, read_campaign
 from paddock.experiments.campaigns.tune import Attempt, JournalLock, TuneConfig, open_study
 from paddock.experiments.report.tune import write_tune_report
 from paddock.experiments.run import RunFolder
@@ -86,7 +86,7 @@ def test_values_as_overrides(value, text):
 def test_a_bad_file_is_refused_before_anything_runs(tmp_path, values, message):
     def load():
         config = read_campaign(write(tmp_path, "bad", **values), SweepConfig)
-        return examined(config, config.parameters)
+        return checked_campaign(config, config.parameters)
 
     with pytest.raises(InputError, match=message):
         load()
@@ -141,7 +141,7 @@ def test_a_search_that_is_killed_goes_on(tmp_path):
     settings = {"parameters": parameters, "trials": 4, "parallel_jobs": 2}
     file = write(tmp_path, "rates", **settings, pruning={"startup_trials": 1, "warmup_evaluations": 0})
     first = start(tmp_path, "tune", file)
-    while not list((tmp_path / "runs").glob("rates-*/judgements/latest.json")):
+    while not list((tmp_path / "runs").glob("rates-*/results/latest.json")):
         assert first.poll() is None
         time.sleep(0.05)
     first.kill()

@@ -28,12 +28,12 @@ from paddock.orchestration.launch import resumed_run
 LIMIT = 60  # s for all commands on one damage; they take less than one on an idle machine
 SEAL = "checkpoints/latest/checkpoint.json"
 FILES = [
-    "config.yaml", "manifest.json", "labels.json", "metrics.jsonl", "events.jsonl", "lock", "judgements/best.json",
+    "config.yaml", "manifest.json", "labels.json", "metrics.jsonl", "events.jsonl", "lock", "results/best.json",
     "policy/best/policy.json", SEAL, "channel.json", FILE,
 ]  # fmt: skip
 RECORDS = FILES[:5]  # files that every list of runs is made from
 MANDATORY = [file for file in RECORDS if file != "labels.json"]
-PARTS = ["judgements/best.json", "policy/best/policy.json", SEAL, "channel.json"]  # that `show` looks at
+PARTS = ["results/best.json", "policy/best/policy.json", SEAL, "channel.json"]  # that `show` looks at
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
 )
@@ -43,7 +43,7 @@ INNER = {  # the right keys with values of wrong types
     "labels.json": '{"tags": 5, "pinned": "perhaps"}',
     "metrics.jsonl": '{"agent_steps": "many", "seconds": [], "eval/return": {}}\n' * 3,
     "events.jsonl": '{"time": 3, "event": ["phase"]}\n' * 3,
-    "judgements/best.json": '{"evidence": {"tracks": [{"name": 1}]}}',
+    "results/best.json": '{"traces": {"tracks": [{"name": 1}]}}',
     "policy/best/policy.json": '{"format": [], "environment": 5}',
     SEAL: '{"format": 1, "agent_steps": "x", "score": [], "files": {"../../../../etc/passwd": 1}}',
     "channel.json": '{"port": "x", "token": 1, "pid": -1}',

@@ -78,7 +78,7 @@ def lap(time, wobble):
     }
 
 
-def evidence(time):
+def traces(time):
     ring = [[math.cos(k / 10), math.sin(k / 10)] for k in range(63)]
     track = {
         "name": "ring", "length": 300.0, "left": [[45 * x, 45 * y] for x, y in ring],
@@ -92,8 +92,8 @@ def evidence(time):
 def test_laps_lines_sectors_and_heat_maps(tmp_path, make_run, browser):
     for name, seed, time in (("quick", 1, 16.0), ("quick", 2, 17.0), ("lost", 1, None)):
         run = make_run(tmp_path, name, seed=seed)
-        run.judgements.mkdir()
-        (run.judgements / "best.json").write_text(json.dumps({"evidence": evidence(time)}))
+        run.results.mkdir()
+        (run.results / "best.json").write_text(json.dumps({"traces": traces(time)}))
     file = write_report(tmp_path / "report.html", compare(tmp_path, ["quick", "lost"]))
     opened(file, browser)
     assert "Laps on ring" in texts(browser, "h2")

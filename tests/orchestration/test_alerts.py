@@ -59,7 +59,7 @@ def test_no_improvement_over_evaluations(experiment):
     orchestrator = experiment(
         EVALUATING, rule("slow", "when: no improvement, patience: 2, action: stop"), "training.total_steps=2048"
     )
-    orchestrator._judge = lambda *args, **kwargs: type("Same", (), {
+    orchestrator._evaluator = lambda *args, **kwargs: type("Same", (), {
         "metrics": lambda self, prefix="eval/": {f"{prefix}return": 7.0}, "details": lambda self: {}})()  # fmt: skip
     assert orchestrator.run().status == "stopped"
     assert "has not improved on 7 in 2 evaluations" in events(orchestrator, "alert")[0]["reason"]

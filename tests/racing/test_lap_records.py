@@ -6,7 +6,7 @@ import pytest
 
 from paddock.core.errors import InputError
 from paddock.racing.laps.film import film_lap
-from paddock.racing.laps.records import LapRecord, as_ghost, read_lap, read_laps, write_lap
+from paddock.racing.laps.records import RecordedLap, as_ghost, read_lap, read_laps, write_lap
 from paddock.racing.race.picture import Standing, race_picture
 from paddock.sim.reference.lap import reference_lap
 from paddock.sim.tracks.sources import load_track
@@ -26,7 +26,7 @@ def record(driver="Ada", lap_time=2.0, **changes):
         "speed": lap.speed / slower,
     }
     whole = {"driver": driver, "track": "oval", "car": "gt", "lap_time": lap.lap_time * slower, "sectors": (1.0, 2.0)}
-    return LapRecord(**{**whole, "samples": samples, **changes})
+    return RecordedLap(**{**whole, "samples": samples, **changes})
 
 
 def test_a_lap_survives_its_file(tmp_path):
@@ -117,6 +117,6 @@ def test_a_race_becomes_a_picture_with_everybody_in_it(tmp_path):
 
 def test_a_lap_becomes_a_film_with_a_ghost(tmp_path):
     track, lap = load_track("oval"), record()
-    short = LapRecord(lap.driver, lap.track, lap.car, 0.4, lap.sectors, lap.samples)
+    short = RecordedLap(lap.driver, lap.track, lap.car, 0.4, lap.sectors, lap.samples)
     assert film_lap(tmp_path / "lap.mp4", track, short, record("ghost", 2.2), size=(160, 120)) == 38
     assert (tmp_path / "lap.mp4").stat().st_size > 1000

@@ -9,8 +9,8 @@ from paddock.environments.spaces import spec_of
 from paddock.racing.env.config import racing_config
 from paddock.racing.env.vector import RacingVectorEnv
 from paddock.racing.laps.classical import ClassicalAtTheWheel, classical_lap
-from paddock.racing.laps.drive import drive_laps, judging_config, spread_starts
-from paddock.racing.laps.evaluator import LapJudge, LapJudgeConfig
+from paddock.racing.laps.drive import drive_laps, evaluation_config, spread_starts
+from paddock.racing.laps.evaluator import LapEvaluator, LapEvaluatorConfig
 from paddock.racing.laps.records import Recorder
 from paddock.rollout.actor import RandomActor, RandomActorConfig
 from paddock.sim.reference.classical_laps import classical_laps
@@ -26,7 +26,7 @@ def make_env(copies, render_mode=None):
 @pytest.fixture(scope="module")
 def driven():
     """Six starts of the classical driver on two tracks, with their laps recorded."""
-    env = RacingVectorEnv(6, config=judging_config(make_env(1)))
+    env = RacingVectorEnv(6, config=evaluation_config(make_env(1)))
     recorder = Recorder(slice(None))
     return env, drive_laps(env, ClassicalAtTheWheel(env), seed=3, watch=recorder), recorder
 
@@ -77,7 +77,7 @@ def test_a_recorded_lap_runs_from_line_to_line(driven):
 
 
 def test_who_never_moves_does_not_finish():
-    env = RacingVectorEnv(3, config=judging_config(make_env(1)))
+    env = RacingVectorEnv(3, config=evaluation_config(make_env(1)))
 
     class Parked:
         def act(self, observation, world):
@@ -90,16 +90,16 @@ def test_who_never_moves_does_not_finish():
     assert laps.table()[-1]["best lap"] == ""
 
 
-def test_judging_is_repeatable_and_leaves_training_alone():
+def test_lap_evaluation_is_repeatable_and_leaves_training_alone():
     spec = spec_of(make_env(1))
     actor = RandomActor(RandomActorConfig(_target_="it"), {}, spec)
-    judge = LapJudge(LapJudgeConfig(_target_="it", track="oval"))
+    evaluator = LapEvaluator(LapEvaluatorConfig(_target_="it", track="oval"))
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
-    first = judge(actor, make_env, episodes=3, seed=7, deterministic=True)
+    first = evaluator(actor, make_env, episodes=3, seed=7, deterministic=True)
     assert torch.equal(torch.rand(3), expected)
-    again = judge(actor, make_env, episodes=3, seed=7, deterministic=True)
+    again = evaluator(actor, make_env, episodes=3, seed=7, deterministic=True)
     assert first.track == ["oval"] * 3
     assert first.distance.tolist() == again.distance.tolist()
 
@@ -114,28 +114,28 @@ def test_a_video_of_a_policy_in_training_leaves_it_in_training_mode(tmp_path):
     actor.training = True
     torch.manual_seed(3)
     state = torch.get_rng_state()
-    judge = LapJudge(LapJudgeConfig(_target_="it", track="oval"))
+    evaluator = LapEvaluator(LapEvaluatorConfig(_target_="it", track="oval"))
     file = tmp_path / "lap.mp4"
-    assert judge.record_video(actor, make_short, file, seed=1) > 0
+    assert evaluator.record_video(actor, make_short, file, seed=1) > 0
     assert file.is_file()
     assert (actor.training, actor.learning.training, actor.steady.training) == (True, True, False)
     assert torch.get_rng_state().equal(state)
 
 
-def test_the_judge_may_choose_unseen_procedural_tracks():
-    judge = LapJudge(LapJudgeConfig(_target_="it", procedural=2, procedural_seed=40))
-    env = judge._environment(make_env, 4)
+def test_the_lap_evaluator_may_choose_unseen_procedural_tracks():
+    evaluator = LapEvaluator(LapEvaluatorConfig(_target_="it", procedural=2, procedural_seed=40))
+    env = evaluator._environment(make_env, 4)
     assert [track.name for track in env.world.tracks] == ["procedural:40", "procedural:41"]
 
 
 def test_laps_in_another_environment_are_an_error():
     config = GymConfig(_target_="it", id="CartPole-v1", num_envs=1)
     with pytest.raises(InputError, match="racing environment only"):
-        judging_config(make_gym(config, 1))
+        evaluation_config(make_gym(config, 1))
 
 
 def test_a_ghost_for_any_track_of_the_environment():
-    lap = classical_lap(judging_config(make_env(1)), 0)
+    lap = classical_lap(evaluation_config(make_env(1)), 0)
     assert lap is not None
     assert lap.track == "oval"
     assert racing_config(**OPTIONS).car == lap.car

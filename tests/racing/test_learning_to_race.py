@@ -22,7 +22,7 @@ SMALL = [
     "workflow.minibatch_size=64",
     "workflow.epochs=1",
     "training.total_steps=256",
-    "evaluation.judge=null",
+    "evaluation.evaluator=null",
     "evaluation.episodes=1",
     "environment.max_episode_steps=40",
     "logging.terminal=false",
@@ -108,7 +108,7 @@ def test_racing_learns_to_drive_farther(racing):
 
 def test_a_resumed_racing_run_is_bit_identical(racing):
     settings = [setting for setting in SMALL if "total_steps" not in setting]
-    settings += ["training.total_steps=640", "evaluation.judge=null"]
+    settings += ["training.total_steps=640", "evaluation.evaluator=null"]
     whole = racing("racing", *settings, run="whole")
     whole.run()
 

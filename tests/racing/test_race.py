@@ -1,4 +1,4 @@
-"""The command line for racing people: train a moment, judge, race."""
+"""The command line for racing people: train a moment, evaluate, race."""
 
 import json
 import re
@@ -9,8 +9,8 @@ from paddock.cli.main import main
 from paddock.core.errors import InputError
 from paddock.racing.env.vector import RacingVectorEnv
 from paddock.racing.laps.classical import classical_lap
-from paddock.racing.laps.drive import judging_config
-from paddock.racing.laps.records import LapRecord, write_lap
+from paddock.racing.laps.drive import evaluation_config
+from paddock.racing.laps.records import RecordedLap, write_lap
 from paddock.racing.race.race import run_race
 
 SMALL = [
@@ -40,7 +40,7 @@ def here(tmp_path, monkeypatch, capsys):
     return run
 
 
-def test_train_judge_and_race(paddock, tmp_path):
+def test_train_evaluate_and_race(paddock, tmp_path):
     trained = paddock("train", "racing", "--name", "demo", *SMALL)
     assert trained.returncode == 0, trained.stderr
     assert "eval finish rate" in trained.stdout
@@ -50,16 +50,16 @@ def test_train_judge_and_race(paddock, tmp_path):
     for command in (f"paddock race runs/{run.name}", f"drive --against runs/{run.name}", f"dashboard {run.name}"):
         assert command in trained.stdout
 
-    judged = paddock("evaluate", "demo", "--episodes", "2", "--track", "oval", "--track", "kidney", "--json")
-    assert judged.returncode == 0, judged.stderr
-    values = json.loads(judged.stdout)
+    evaluated = paddock("evaluate", "demo", "--episodes", "2", "--track", "oval", "--track", "kidney", "--json")
+    assert evaluated.returncode == 0, evaluated.stderr
+    values = json.loads(evaluated.stdout)
     assert [start["track"] for start in values["starts"]] == ["oval", "kidney"]
     assert 0.0 <= values["eval/finish_rate"] <= 1.0
-    assert "was trained on oval; it has never seen kidney." in judged.stderr
+    assert "was trained on oval; it has never seen kidney." in evaluated.stderr
 
-    lap = classical_lap(judging_config(RacingVectorEnv(1, track="oval")), 0)
+    lap = classical_lap(evaluation_config(RacingVectorEnv(1, track="oval")), 0)
     assert lap is not None
-    write_lap(tmp_path / "laps" / "ada.json", LapRecord("Ada", "oval", "gt", lap.lap_time, lap.sectors, lap.samples))
+    write_lap(tmp_path / "laps" / "ada.json", RecordedLap("Ada", "oval", "gt", lap.lap_time, lap.sectors, lap.samples))
     raced = paddock("race", "demo", "--starts", "1", "--save-laps", "--json")
     assert raced.returncode == 0, raced.stderr
     standings = json.loads(raced.stdout)

@@ -23,6 +23,7 @@ REFUSED = [
     "environment._target_=evil.make",
     "components.policy._target_=os.system",
     "components.policy={_target_: os.system}",
+    "evaluation.evaluator._target_=evil",
     "evaluation.judge._target_=evil",
     "evaluation.probes.x={_target_: evil}",
     "environment.track=/etc/passwd",

@@ -217,7 +217,7 @@ def test_run_with_own_opponents_is_evaluated_elsewhere_from_its_copy(person, mon
     (person / "rival.py").unlink()
     monkeypatch.chdir(person.parent)
     found = find_subject(str(run), person)
-    found.judge(found.actor, found.make_env, episodes=1, seed=0, deterministic=True)
+    found.evaluator(found.actor, found.make_env, episodes=1, seed=0, deterministic=True)
     monkeypatch.setenv("PADDOCK_HOME", str(person.parent / "another"))
     with pytest.raises(UntrustedError, match=r"runs the Python file 'rival\.py:drive'"):
         find_subject(str(run), person)

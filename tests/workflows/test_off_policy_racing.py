@@ -9,7 +9,7 @@ SMALL = [
     "buffers.replay.batch_size=16",
     "training.phases.0.duration_steps=160",
     "training.total_steps=480",
-    "evaluation.judge=null",
+    "evaluation.evaluator=null",
     "evaluation.episodes=1",
     "logging.every_steps=160",
 ]

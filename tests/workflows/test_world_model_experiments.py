@@ -11,7 +11,7 @@ SMALL = [
     "training.total_steps=60",
     "training.phases=[{name: seed, buffer: replay, controller: random, duration_steps: 40, workflow_hooks: [{collect: "
     f"{{steps: 4}}}}]}}, {{name: joint, buffer: replay, workflow_hooks: {HOOKS}}}]",
-    "evaluation.judge=null",
+    "evaluation.evaluator=null",
     "evaluation.episodes=1",
     "evaluation.probes.world_model={episodes: 1, steps: 8, context: 2, horizon: 3}",
     "controllers.available.cem.planner={horizon: 3, candidates: 4, iterations: 2, elites: 2}",

@@ -79,14 +79,14 @@ def evaluate(
         subject, runs_dir, which=which, controller=chosen[-1] if chosen else None, overrides=overrides, trusts=trust
     )
     if world_model:
-        _judge_model(found, horizon or 15, episodes, seed, not stochastic, video, as_json)
+        _evaluate_model(found, horizon or 15, episodes, seed, not stochastic, video, as_json)
         return
     with telling() as tell:
         tell(f"evaluating {found.name}: {episodes} episodes")
         result, values = found.evaluate(episodes=episodes, seed=seed, deterministic=not stochastic)
     if video:
         file = found.folder / "videos" / f"evaluation-{seed}.mp4"
-        record = getattr(found.judge, "record_video", record_video)
+        record = getattr(found.evaluator, "record_video", record_video)
         with showing(f"filming {file.name}", "frames") as advance, watched(advance):
             record(found.actor, found.make_env, file, seed=seed, deterministic=not stochastic)
         values["video"] = str(file)
@@ -125,14 +125,16 @@ def _warn_of_unseen(found: Any, result: Any, *, is_chosen: bool) -> None:
             typer.echo(unseen_advice(failed[0]), err=True)
 
 
-def _judge_model(
+def _evaluate_model(
     found: Any, horizon: int, episodes: int, seed: int, deterministic: bool, video: bool, as_json: bool
 ) -> None:
     """Print what the world model of a subject knows, beside one that knows nothing."""
-    from paddock.evaluation.world_model.report import examine, illustrate
+    from paddock.evaluation.world_model.report import evaluate_world_model, illustrate
     from paddock.experiments.display import say, show_table
 
-    report = examine(found, context=CONTEXT, horizon=horizon, episodes=episodes, seed=seed, deterministic=deterministic)
+    report = evaluate_world_model(
+        found, context=CONTEXT, horizon=horizon, episodes=episodes, seed=seed, deterministic=deterministic
+    )
     values = report.to_dict()
     if video:
         files = illustrate(found, report, context=CONTEXT, horizon=horizon, seed=seed)

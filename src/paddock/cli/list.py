@@ -38,8 +38,8 @@ def list_runs(
     names = dict.fromkeys(metric or [])
     if not names:
         known = store.metric_names()
-        judged_by = [name for name in usual_metrics(found) if name in known]
-        names = dict.fromkeys([*([sort] if sort else []), *judged_by, *(f"{name}.max" for name in judged_by)])
+        ranked_by = [name for name in usual_metrics(found) if name in known]
+        names = dict.fromkeys([*([sort] if sort else []), *ranked_by, *(f"{name}.max" for name in ranked_by)])
     keys = [key for text in names if (key := parse_key(text, store)).metric or key.option or metric]
     found = chosen(is_ascending=ascending, limit=limit, keys=keys)
     if as_json:

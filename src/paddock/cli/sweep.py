@@ -28,10 +28,10 @@ def sweep(
     from paddock.experiments.campaigns.executor import LocalExecutor
     from paddock.experiments.campaigns.live_table import LiveTable
     from paddock.experiments.campaigns.sweep import SweepConfig, run_sweep, sweep_rows
-    from paddock.experiments.campaigns.trials import Campaign, examined, read_campaign
+    from paddock.experiments.campaigns.trials import Campaign, checked_campaign, read_campaign
 
     given = read_campaign(file, SweepConfig)
-    config = examined(given, given.parameters)
+    config = checked_campaign(given, given.parameters)
     campaign, metric = Campaign(config), config.metric or ""
     if dry_run:
         trials = [{"values": dict(trial.values), "seed": trial.seed} for trial in config.trials()]

@@ -26,13 +26,13 @@ def tune(
     """Search with Optuna, or continue a search; trials without promise are stopped early."""
     from paddock.experiments.campaigns.executor import LocalExecutor
     from paddock.experiments.campaigns.live_table import LiveTable
-    from paddock.experiments.campaigns.trials import Campaign, examined, read_campaign
+    from paddock.experiments.campaigns.trials import Campaign, checked_campaign, read_campaign
     from paddock.experiments.campaigns.tune import Attempt, TuneConfig, open_study, run_search
     from paddock.experiments.display import duration, number
     from paddock.experiments.report.tune import search_values, write_tune_report
 
     given = read_campaign(file, TuneConfig)
-    config = examined(given, given.parameters)
+    config = checked_campaign(given, given.parameters)
     campaign = Campaign(config)
 
     def row(one: Attempt) -> list[str]:

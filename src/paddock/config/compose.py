@@ -23,7 +23,7 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from paddock.config.renamed import rename, rename_key, say_renamed
+from paddock.config.renamed import GROUPS, rename, rename_key, renamed_groups, say_renamed
 from paddock.core.errors import InputError, unknown_choice
 from paddock.core.mappings import flatten
 
@@ -73,8 +73,9 @@ def compose(
 
     `user` is a directory of YAML that may hold groups like the shipped tree, or one file that is an experiment itself.
     """
-    overrides = [text for given in overrides for text in _with_function(given)]
+    overrides = [text for given in overrides for text in _with_function(_with_group(given))]
     with _search_path(user) as (folders, own_experiment):
+        _check_groups(folders[1:])
         experiment = own_experiment or experiment
         choices = {"experiment": experiment, "preset": preset}
         arguments = [f"{group}={_checked(group, name, folders)}" for group, name in choices.items() if name]
@@ -88,7 +89,8 @@ def compose(
                 loader = GlobalHydra.instance().config_loader()
                 sources = loader.compute_defaults_list(PRIMARY, arguments, RunMode.RUN).defaults
         except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
-            raise InputError(f"the configuration cannot be composed: {_plain(error)}") from error
+            text = _plain(error)
+            raise InputError(f"the configuration cannot be composed: {text}{renamed_groups(text)}") from error
         assert isinstance(resolved, dict)
         values = {str(key): value for key, value in resolved.items()}
         layers = [*_file_layers(sources, folders), _command_line(overrides, folders)]
@@ -139,6 +141,24 @@ def _checked(group: str, name: str, folders: Sequence[Path]) -> str:
     if name not in available:
         raise unknown_choice(group, name, available)
     return name
+
+
+def _check_groups(folders: Sequence[Path]) -> None:
+    """A folder with the former name of a group would be passed over without a word."""
+    for old, new in GROUPS.items():
+        for folder in folders:
+            if any((folder / old).glob("*.yaml")):
+                raise InputError(f"the group '{old}' is now called '{new}': rename the folder '{folder / old}'.")
+
+
+def _with_group(text: str) -> str:
+    """An override with today's name of its group."""
+    key, equals, value = text.partition("=")
+    old = key.lstrip("+~").partition("@")[0]
+    if old not in GROUPS:
+        return text
+    say_renamed({old: GROUPS[old]})
+    return f"{key.replace(old, GROUPS[old], 1)}{equals}{value}"
 
 
 def _with_function(text: str) -> list[str]:

@@ -134,7 +134,9 @@ MODULES = {
     "workflows.replay": "workflows.off_policy",
 }
 """Old module -> new module, both below `paddock`."""
-NAMES: dict[str, str] = {}
+NAMES: dict[str, str] = {
+    "paddock.racing.laps.evaluator.LapJudge": "paddock.racing.laps.evaluator.LapEvaluator",
+}
 """Old name -> new name of what was renamed, both with the module that it has now."""
 GENERIC = ("env", "vector")  # module names that say nothing without the package they are in
 

@@ -16,9 +16,15 @@ from paddock.config.moved import OWN, current_name
 log = logging.getLogger(__name__)
 
 TARGET = "_target_"
-OPTIONS: dict[str, dict[str, str]] = {"": {}}
+OPTIONS: dict[str, dict[str, str]] = {
+    "": {
+        "evaluation.judge": "evaluation.evaluator",
+    },
+}
 """Old option -> new option, by the `_target_` that has it, as it is called today without `paddock.`; by "" those of the
 configuration itself. Both are dotted where the option is inside another one."""
+GROUPS = {"judging": "evaluation"}
+"""Old folder of YAML -> new folder."""
 METRICS: dict[str, str] = {}
 """Old metric -> new metric, with their prefixes."""
 
@@ -53,6 +59,12 @@ def rename_key(key: str, found: Mapping[str, str]) -> str:
 def rename_metrics(text: str) -> str:
     """A text with today's names of the metrics in it: a metric, or a condition over some."""
     return re.sub(r"[\w]+(?:/[\w.]+)+", lambda match: METRICS.get(match[0], match[0]), text) if METRICS else text
+
+
+def renamed_groups(text: str) -> str:
+    """A sentence on each group of YAML that is named in the text and has another name today."""
+    found = [old for old in GROUPS if re.search(rf"\b{old}\b", text)]
+    return "".join(f" The group '{old}' is now called '{GROUPS[old]}'." for old in found)
 
 
 def say_renamed(found: Mapping[str, str]) -> None:

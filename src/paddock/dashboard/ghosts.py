@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from paddock.core.errors import InputError
-from paddock.core.reading import read_json
+from paddock.core.results import read_result
 from paddock.experiments.run import RunFolder
-from paddock.racing.laps.records import LARGEST_FILE, LapRecord, as_ghost, read_lap
+from paddock.racing.laps.records import RecordedLap, as_ghost, read_lap
 
 MOST_LAPS = 300  # files that are looked at, the newest
 LAP_FILE = re.compile(r"[\w.-]+\.json")
 
 
-def people_laps(folder: Path) -> list[tuple[str, LapRecord]]:
+def people_laps(folder: Path) -> list[tuple[str, RecordedLap]]:
     """File names and laps of a folder, quickest first; files that are no laps are passed over."""
     files = [file for file in folder.glob("*.json") if LAP_FILE.fullmatch(file.name)]
     newest = sorted(files, key=lambda file: file.lstat().st_mtime, reverse=True)[:MOST_LAPS]
@@ -28,7 +28,7 @@ def people_laps(folder: Path) -> list[tuple[str, LapRecord]]:
     return sorted(found, key=lambda one: one[1].lap_time)
 
 
-def describe_lap(name: str, lap: LapRecord) -> dict[str, Any]:
+def describe_lap(name: str, lap: RecordedLap) -> dict[str, Any]:
     """A lap for a list."""
     return {
         "file": name,
@@ -44,7 +44,7 @@ class GhostKeeper:
     """Tells of the ghosts of one run's track, and again when a quicker one is there."""
 
     def __init__(self, run: RunFolder, laps_dir: Path) -> None:
-        self._judgement = run.judgements / "best.json"
+        self._run = run
         self._laps_dir = laps_dir
         self._place: tuple[str, str] | None = None
         self._stamps: dict[str, Any] = {}
@@ -59,7 +59,10 @@ class GhostKeeper:
         if self._place is None:
             return []
         found = []
-        for kind, file, read in (("best", self._judgement, self._best), ("person", self._laps_dir, self._person)):
+        for kind, file, read in (
+            ("best", self._run.result_file("best"), self._best),
+            ("person", self._laps_dir, self._person),
+        ):
             try:
                 stamp = file.stat().st_mtime_ns
             except OSError:
@@ -73,8 +76,8 @@ class GhostKeeper:
     def _best(self) -> dict[str, Any] | None:
         assert self._place is not None
         try:
-            evidence = read_json(self._judgement, limit=LARGEST_FILE)["evidence"]
-            entry = next(one for one in evidence["tracks"] if one["name"] == self._place[0] and one["lap"])
+            traces = read_result(self._run.result_file("best"))["traces"]
+            entry = next(one for one in traces["tracks"] if one["name"] == self._place[0] and one["lap"])
             lap = entry["lap"]
             return as_ghost("best", "agent", float(lap["lap_time"]), lap["samples"])
         except (OSError, ValueError, KeyError, TypeError, StopIteration):

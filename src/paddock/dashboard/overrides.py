@@ -26,8 +26,8 @@ SINGLE = (
 )  # fmt: skip
 # Names of files, folders, code, or of anything that is handed on to other programs.
 CLOSED = (
-    "alerts", "arguments", "command", "custom", "driver", "file", "folder", "function", "host", "judge", "path",
-    "probes", "sources", "url", "webhook",
+    "alerts", "arguments", "command", "custom", "driver", "evaluator", "file", "folder", "function", "host", "judge",
+    "path", "probes", "sources", "url", "webhook",
 )  # fmt: skip
 NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 WORD = r"[A-Za-z]\w*(?:-\w+)*"

@@ -1,4 +1,4 @@
-"""Judging a policy: separate environments, fixed seeds, frozen parameters, and nothing of it leaks into training."""
+"""Evaluating a policy: separate environments, fixed seeds, frozen parameters, and nothing of it leaks into training."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_COPIES = 64
 
 
 class EvaluationConfig(Schema):
-    """How policies are judged during training."""
+    """How policies are evaluated during training."""
 
     episodes: int = Field(default=20, ge=1)
     seed: int = Field(default=1_000, ge=0)
@@ -28,11 +28,11 @@ class EvaluationConfig(Schema):
     video: bool = False
     metric: str = "eval/return"
     records: dict[str, Literal["high", "low"]] = Field(default_factory=dict)
-    judge: Part | None = None
+    evaluator: Part | None = None
     probes: dict[str, Part] = Field(default_factory=dict)
 
 
-class Judgement(Protocol):
+class EvaluationResult(Protocol):
     """What an evaluation found: numbers to log, rows for people by column, and every single result."""
 
     def metrics(self, prefix: str = "eval/") -> dict[str, float]: ...
@@ -42,16 +42,16 @@ class Judgement(Protocol):
     def details(self) -> dict[str, Any]: ...
 
 
-class Judge(Protocol):
-    """How policies are judged: whole episodes (`evaluate`), unless `evaluation.judge` names something else."""
+class Evaluator(Protocol):
+    """Measures a policy: over whole episodes (`evaluate`), unless `evaluation.evaluator` names another one."""
 
     def __call__(
         self, actor: ActorModule, make_env: MakeEnv, *, episodes: int, seed: int, deterministic: bool
-    ) -> Judgement: ...
+    ) -> EvaluationResult: ...
 
 
 class Probe(Protocol):
-    """A further look at what acts, chosen by `evaluation.probes`: metrics to log beside the judgement's."""
+    """A further look at what acts, chosen by `evaluation.probes`: metrics to log beside the result's."""
 
     def __call__(self, actor: ActorModule, make_env: MakeEnv, *, seed: int) -> dict[str, float]: ...
 

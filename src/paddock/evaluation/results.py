@@ -8,43 +8,44 @@ from pathlib import Path
 from typing import Any
 
 from paddock.core.files import make_folder, replace_file
-from paddock.evaluation.evaluator import EvaluationConfig, Judge, Judgement
+from paddock.core.results import TRACES
+from paddock.evaluation.evaluator import EvaluationConfig, EvaluationResult, Evaluator
 
 
-def keep_judgement(
+def keep_result(
     folder: Path,
-    judge: Judge,
-    judgement: Judgement,
+    evaluator: Evaluator,
+    result: EvaluationResult,
     settings: EvaluationConfig,
     counters: Mapping[str, int],
     *,
     best_score: float | None,
 ) -> None:
-    """Write it as the latest judgement, and as the best one if no score was as good so far."""
+    """Write it as the latest result, and as the best one if no score was as good so far."""
     protocol = {"episodes": settings.episodes, "seed": settings.seed, "deterministic": settings.deterministic}
-    score = judgement.metrics("eval/").get(settings.metric)
+    score = result.metrics("eval/").get(settings.metric)
     is_best = score is not None and (best_score is None or score > best_score)
     for name in ["latest", "best"] if is_best else ["latest"]:
-        write_judgement(folder, name, judge, judgement, protocol=protocol, counters=counters)
+        write_result(folder, name, evaluator, result, protocol=protocol, counters=counters)
 
 
-def write_judgement(
+def write_result(
     folder: Path,
     name: str,
-    judge: Judge,
-    judgement: Judgement,
+    evaluator: Evaluator,
+    result: EvaluationResult,
     *,
     protocol: Mapping[str, Any],
     counters: Mapping[str, int],
 ) -> None:
-    """Write `judgements/<name>.json`. A judge with a method `evidence(judgement)` adds what it saw."""
-    evidence = getattr(judge, "evidence", None)
+    """Write `<folder>/<name>.json`. An evaluator with a method `traces(result)` adds them."""
+    traces = getattr(evaluator, TRACES, None)
     values = {
         **counters,
         "protocol": dict(protocol),
-        "metrics": judgement.metrics(),
-        "details": judgement.details(),
-        "evidence": evidence(judgement) if evidence is not None else None,
+        "metrics": result.metrics(),
+        "details": result.details(),
+        TRACES: traces(result) if traces is not None else None,
     }
     make_folder(folder)
     replace_file(folder / f"{name}.json", json.dumps(values).encode())

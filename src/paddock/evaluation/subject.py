@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from paddock.evaluation.evaluator import Judge, Judgement
+from paddock.evaluation.evaluator import EvaluationResult, Evaluator
 from paddock.rollout.actor import ActorModule
 from paddock.rollout.episodes import MakeEnv
 
 
 @dataclass(frozen=True)
 class Subject:
-    """Somebody to be judged, and where. left_out: reward functions of files, which judging laps does without."""
+    """A policy, its environment and its evaluator. left_out: reward functions of files that laps do without."""
 
     name: str
     folder: Path
     actor: ActorModule
     make_env: MakeEnv
-    judge: Judge
+    evaluator: Evaluator
     left_out: list[str] = field(default_factory=list)
 
     def known(self, values: Any) -> Any:
@@ -30,10 +30,10 @@ class Subject:
             return {name: self.known(values[name]) for name in kept}
         return [self.known(value) for value in values] if isinstance(values, list) else values
 
-    def evaluate(self, *, episodes: int, seed: int, deterministic: bool) -> tuple[Judgement, dict[str, Any]]:
-        """A judgement of the policy, and the same as plain values: who, how, the metrics and every single result."""
+    def evaluate(self, *, episodes: int, seed: int, deterministic: bool) -> tuple[EvaluationResult, dict[str, Any]]:
+        """The result, and the same as plain values: subject, protocol, metrics, every single episode or start."""
         protocol = {"episodes": episodes, "seed": seed, "deterministic": deterministic}
-        result = self.judge(self.actor, self.make_env, episodes=episodes, seed=seed, deterministic=deterministic)
+        result = self.evaluator(self.actor, self.make_env, episodes=episodes, seed=seed, deterministic=deterministic)
         found = self.known({**result.metrics(), **result.details()})
         return result, {"subject": self.name, "protocol": protocol, **found}
 

@@ -27,6 +27,7 @@ import yaml
 from paddock.core.errors import InputError, PaddockError, did_you_mean
 from paddock.core.files import append_line, files_like, make_run_folder, open_for_writing, replace_file
 from paddock.core.reading import DamagedError, open_regular
+from paddock.core.results import result_file, results_folder
 from paddock.core.trust import FILE, PACKAGE, dangers, sign
 from paddock.core.user_code import copy_code, split_reference
 from paddock.experiments import documents
@@ -56,7 +57,11 @@ class RunFolder:
         self.tensorboard = path / "tensorboard"
         self.faults = path / "faults"
         self.labels_file = path / "labels.json"
-        self.judgements = path / "judgements"
+        self.results = results_folder(path)
+
+    def result_file(self, name: str) -> Path:
+        """Where the result `name` of an evaluation is: latest, best or world_model."""
+        return result_file(self.path, name)
 
     @classmethod
     def create(
@@ -249,11 +254,11 @@ def manifest(config: Mapping[str, Any], *, seed: int, command: Sequence[str] = (
         "command": list(command) or sys.argv,
         "pid": os.getpid(),
         "host": socket.gethostname(),
-        **surroundings(),
+        **environment_info(),
     }
 
 
-def surroundings() -> dict[str, Any]:
+def environment_info() -> dict[str, Any]:
     """Code, versions and machine that a run happens in."""
     return {
         "git": _git(),

@@ -21,7 +21,7 @@ from paddock.core.reading import read_json
 from paddock.core.trust import FILE, PACKAGE, check, dangers
 from paddock.core.user_code import KeptCode, split_reference
 from paddock.experiments.documents import Count, checked
-from paddock.experiments.run import RunFolder, surroundings
+from paddock.experiments.run import RunFolder, environment_info
 
 CLOCKS = ("seconds", "*per_second", "*_seconds", "system/*")
 """Quantities that measure time or the machine: nobody expects them again."""
@@ -208,7 +208,7 @@ def _policies_equal(run: RunFolder, again: RunFolder) -> bool | None:
 
 def _differences(manifest: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
     """In what code, versions and machine differ from those of the run."""
-    now, found = surroundings(), []
+    now, found = environment_info(), []
     for part in ("git", "versions", "hardware"):
         then, today = manifest.get(part) or {}, now.get(part) or {}
         for name in dict.fromkeys([*then, *today]):

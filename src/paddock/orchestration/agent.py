@@ -80,7 +80,7 @@ class Agent:
     def evaluate(
         self, episodes: int = 64, *, seed: int = 1000, deterministic: bool = True, **changes: Any
     ) -> dict[str, Any]:
-        """Whole episodes with fixed seeds, judged as `paddock evaluate --json` does; `changes` as in `make_env`."""
+        """Whole episodes with fixed seeds, evaluated as `paddock evaluate --json` does; `changes` as in `make_env`."""
         if episodes < 1:
             raise InputError(f"episodes is {episodes}; at least one is needed.")
         subject = replace(self._changed(changes), actor=self.actor)

@@ -20,8 +20,8 @@ from paddock.core.files import make_folder, replace_file
 from paddock.core.seeding import get_random_state, set_random_state
 from paddock.core.trees import save_tree
 from paddock.environments.calls import CutOff, EnvironmentFailure
-from paddock.evaluation.evaluator import Judge, Probe, evaluate, record_video
-from paddock.evaluation.results import keep_judgement
+from paddock.evaluation.evaluator import Evaluator, Probe, evaluate, record_video
+from paddock.evaluation.results import keep_result
 from paddock.experiments.run import RunFolder, now
 from paddock.experiments.store.store import register
 from paddock.orchestration.checkpoint import Checkpoint, CheckpointStore
@@ -86,8 +86,8 @@ class Orchestrator:
         self.is_paused = False
         self.ends_after: int | None = None  # agent steps, where somebody wants less than the configuration
         self.make_eval_env = make_eval_env
-        judge = config.evaluation.judge
-        self._judge: Judge = evaluate if judge is None else instantiate(judge)
+        evaluator = config.evaluation.evaluator
+        self._evaluator: Evaluator = evaluate if evaluator is None else instantiate(evaluator)
         self._probes: list[Probe] = [instantiate(part) for part in config.evaluation.probes.values()]
         self._make_loggers = loggers
         self._is_log_due = Every(config.logging.every_steps)
@@ -231,7 +231,7 @@ class Orchestrator:
             modes |= {"eval/stochastic_" if modes else "eval/": False} if settings.stochastic or not modes else {}
             results: dict[str, float] = {}
             for prefix, deterministic in modes.items():
-                evaluation = self._judge(
+                evaluation = self._evaluator(
                     actor,
                     self.make_eval_env,
                     episodes=settings.episodes,
@@ -241,14 +241,14 @@ class Orchestrator:
                 results |= evaluation.metrics(prefix)
                 if prefix == "eval/":
                     counters, best = asdict(self.counters), self._best_score
-                    keep_judgement(
-                        self.run_folder.judgements, self._judge, evaluation, settings, counters, best_score=best
+                    keep_result(
+                        self.run_folder.results, self._evaluator, evaluation, settings, counters, best_score=best
                     )
             for probe in self._probes:
                 results |= probe(actor, self.make_eval_env, seed=settings.seed)
             if settings.video:
                 file = self.run_folder.videos / f"step-{self.counters.agent_steps:012d}.mp4"
-                record = getattr(self._judge, "record_video", record_video)
+                record = getattr(self._evaluator, "record_video", record_video)
                 record(actor, self.make_eval_env, file, seed=settings.seed)
         self._home.check()
         self.metrics.add(results)
@@ -384,7 +384,7 @@ class Orchestrator:
         set_random_state(state["random"])
 
     def _finish(self) -> Outcome:
-        """Judge the final policy, save, and say how it went."""
+        """Evaluate the final policy, save, and say how it went."""
         asked = self.control.stop_requested_by
         phase = self.scheduler.current_phase() or self.config.training.phases[-1]
         evaluates = any(hook.name == EVALUATE for one in self.config.training.phases for hook in one.workflow_hooks)

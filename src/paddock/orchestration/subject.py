@@ -20,7 +20,7 @@ from paddock.core import permission
 from paddock.core.errors import InputError
 from paddock.core.trust import checked
 from paddock.environments.spaces import spec_of
-from paddock.evaluation.evaluator import Judge, evaluate
+from paddock.evaluation.evaluator import Evaluator, evaluate
 from paddock.evaluation.subject import Subject
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.build import make_environment
@@ -58,8 +58,8 @@ def find_subject(
 ) -> Subject:
     """The policy named by `given`: an exported policy's folder, or a run's path or name.
 
-    is_for_laps: the reward is not needed. keeps_reward: it is, even where who judges does without. trusts: the person
-    trusts whatever the folder names to run.
+    is_for_laps: the reward is not needed. keeps_reward: it is, even where the evaluator does without. trusts: the
+    person trusts whatever the folder names to run.
     """
     wanted = Wanted(which, controller, overrides, is_for_laps, keeps_reward, trusts)
     if (Path(given) / "policy.json").is_file():
@@ -84,17 +84,19 @@ def _exported(folder: Path, name: str, wanted: Wanted, run: RunFolder | None = N
     saved = {"environment": description["environment"]}
     environment = _with_overrides(saved, wanted.overrides, (ENVIRONMENT,))["environment"]
     target = str(environment.get("_target_"))
-    judge = judge_of(target, run, wanted.overrides, trusts=wanted.trusts)
-    environment, left_out = _as_judged(environment, judge, wanted)
+    evaluator = evaluator_of(target, run, wanted.overrides, trusts=wanted.trusts)
+    environment, left_out = _for_evaluator(environment, evaluator, wanted)
     with checked(folder, description, used={"environment": environment}, trusts=wanted.trusts) as (_, code):
         config = validate(code.with_copies(environment), schema_of(target))
         make_env = permission.keep(partial(instantiate, config))
         actor = load_policy(folder, trusts=wanted.trusts)
-    return Subject(name, run.path if run else folder, actor, make_env, judge, left_out)
+    return Subject(name, run.path if run else folder, actor, make_env, evaluator, left_out)
 
 
-def _as_judged(environment: dict[str, Any], judge: Judge, wanted: Wanted) -> tuple[dict[str, Any], list[str]]:
-    needs_reward = getattr(judge, "needs_reward", True) and not wanted.is_for_laps
+def _for_evaluator(
+    environment: dict[str, Any], evaluator: Evaluator, wanted: Wanted
+) -> tuple[dict[str, Any], list[str]]:
+    needs_reward = getattr(evaluator, "needs_reward", True) and not wanted.is_for_laps
     return (environment, []) if needs_reward or wanted.keeps_reward else without_functions(environment)
 
 
@@ -103,8 +105,8 @@ def _from_checkpoint(run: RunFolder, wanted: Wanted) -> Subject:
     saved = migrate(run.read_config())
     values = _with_overrides(saved, wanted.overrides, (ENVIRONMENT, CONTROLLERS))
     changed = [text for text in wanted.overrides if text.startswith(ENVIRONMENT)]
-    judge = judge_of(str(values["environment"]["_target_"]), run, changed, trusts=wanted.trusts)
-    environment, left_out = _as_judged(values["environment"], judge, wanted)
+    evaluator = evaluator_of(str(values["environment"]["_target_"]), run, changed, trusts=wanted.trusts)
+    environment, left_out = _for_evaluator(values["environment"], evaluator, wanted)
     values = {**values, "environment": environment}
     # The environment has its own copy of the reward. Of buffers only the names are needed; nothing is logged or told.
     buffers = {name: {"_target_": dict(part).get("_target_")} for name, part in dict(values["buffers"]).items()}
@@ -113,7 +115,7 @@ def _from_checkpoint(run: RunFolder, wanted: Wanted) -> Subject:
         config = validate(code.with_copies(values), ExperimentConfig)
         actor = _actor_from_checkpoint(run, config, wanted)
         make_env = permission.keep(partial(make_environment, config))
-    return Subject(run.name, run.path, actor, make_env, judge, left_out)
+    return Subject(run.name, run.path, actor, make_env, evaluator, left_out)
 
 
 def _actor_from_checkpoint(run: RunFolder, config: ExperimentConfig, wanted: Wanted) -> ActorModule:
@@ -121,7 +123,7 @@ def _actor_from_checkpoint(run: RunFolder, config: ExperimentConfig, wanted: Wan
     best = store.best() if wanted.which == "best" else None
     checkpoint = read_checkpoint(best) if best else store.load()
     if checkpoint is None:
-        raise InputError(f"run '{run.name}' has no checkpoint yet; there is nothing to judge.")
+        raise InputError(f"run '{run.name}' has no checkpoint yet; there is nothing to evaluate.")
     env = make_environment(config, 1)
     spec = spec_of(env)
     env.close()
@@ -134,21 +136,24 @@ def _actor_from_checkpoint(run: RunFolder, config: ExperimentConfig, wanted: Wan
     return manager.active
 
 
-def judge_of(environment: str, run: RunFolder | None, overrides: Sequence[str] = (), *, trusts: bool = False) -> Judge:
-    """Who judges: the run's own judge, unless the environment is changed; else the shipped one of its environment.
+def evaluator_of(
+    environment: str, run: RunFolder | None, overrides: Sequence[str] = (), *, trusts: bool = False
+) -> Evaluator:
+    """The run's own evaluator, unless the environment is changed; else the shipped one of its environment.
 
     environment: the `_target_` of its configuration.
     """
     if run is not None and not overrides:
         saved = migrate(run.read_config())
-        chosen = saved["evaluation"].get("judge")
-        with checked(run.path, saved, used={"evaluation": {"judge": chosen}}, trusts=trusts):
+        chosen = saved["evaluation"].get("evaluator")
+        with checked(run.path, saved, used={"evaluation": {"evaluator": chosen}}, trusts=trusts):
             return instantiate(validate_target(chosen)) if chosen else evaluate
-    files = choices("judging")
+    files = choices("evaluation")
     name = short_name(environment)
     if name not in files:
         return evaluate
-    return instantiate(validate_target(yaml.safe_load(files[name].read_text(encoding="utf-8"))["evaluation"]["judge"]))
+    shipped = yaml.safe_load(files[name].read_text(encoding="utf-8"))["evaluation"]["evaluator"]
+    return instantiate(validate_target(shipped))
 
 
 def _with_overrides(values: dict, overrides: Sequence[str], allowed: tuple[str, ...]) -> dict:

@@ -7,24 +7,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from paddock.core.errors import PaddockError
-from paddock.core.reading import DamagedError, read_json
+from paddock.core.reading import DamagedError
+from paddock.core.results import read_result
 from paddock.core.text import printable
 from paddock.experiments.run import RunFolder
 from paddock.racing.env.config import RacingConfig
 from paddock.racing.laps.classical import classical_lap
-from paddock.racing.laps.drive import judged
+from paddock.racing.laps.drive import with_evaluation_rules
 from paddock.render.track_picture import format_lap_time
 
 A_MINUTE = 60.0  # s
 MOST_TRACKS = 4  # that are told one by one, each with a lap of the classical driver
-LARGEST_JUDGEMENT = 64 * 2**20  # bytes; laps on hundreds of tracks
 
 
 def findings(run: RunFolder, environment: RacingConfig) -> list[tuple[str, str]]:
     """What the run's best evaluation found, as pairs of a label and a text; nothing where there was none."""
     try:
-        judgement = read_json(run.judgements / "best.json", limit=LARGEST_JUDGEMENT)
-        starts: list[Mapping[str, Any]] = judgement["details"]["starts"]
+        result = read_result(run.result_file("best"))
+        starts: list[Mapping[str, Any]] = result["details"]["starts"]
         tracks = list(dict.fromkeys(start["track"] for start in starts))
     except (DamagedError, KeyError, TypeError):
         return []
@@ -82,7 +82,7 @@ def _time(seconds: float) -> str:
 def classical_time(config: RacingConfig, track: str) -> float | None:
     """s of the classical driver's lap with the same car on the same road; None where it does not get round."""
     try:
-        lap = classical_lap(judged(config, track=track, procedural=0, num_envs=1), 0)
+        lap = classical_lap(with_evaluation_rules(config, track=track, procedural=0, num_envs=1), 0)
     except PaddockError:  # The road may be gone: a file that was moved, an imported track that was removed.
         return None
     return lap.lap_time if lap is not None and math.isfinite(lap.lap_time) else None

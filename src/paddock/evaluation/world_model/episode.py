@@ -51,7 +51,7 @@ class Film:
         self.frames.append(np.asarray(drawn[0]))
 
 
-def live_through(actor: ActorModule, make_env: MakeEnv, config: WorldModelProbeConfig, *, seed: int) -> Episode:
+def record_episode(actor: ActorModule, make_env: MakeEnv, config: WorldModelProbeConfig, *, seed: int) -> Episode:
     """Act for an episode of at most `config.steps` steps, and have the actor's model imagine it piece by piece."""
     env, spec = make_env(1, "rgb_array"), actor.spec
     buffer = rows_of(config, spec, 1)

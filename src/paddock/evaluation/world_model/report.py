@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from paddock.core.files import make_folder, replace_file
+from paddock.core.results import results_folder
 from paddock.evaluation.subject import Subject
-from paddock.evaluation.world_model.episode import live_through
+from paddock.evaluation.world_model.episode import record_episode
 from paddock.evaluation.world_model.picture import film, picture
 from paddock.evaluation.world_model.probe import (
     Errors,
@@ -53,10 +54,10 @@ class ModelReport:
         return rows
 
 
-def examine(
+def evaluate_world_model(
     subject: Subject, *, context: int, horizon: int, episodes: int, seed: int, deterministic: bool
 ) -> ModelReport:
-    """Look at the model of whoever acts; all of it is also written into the subject's folder."""
+    """Errors and scores of the actor's world model, also written to the subject's `results/world_model.json`."""
     config = probe_config(context, horizon)
     model = required_model(subject.actor)
     control = untrained(subject.actor, seed=seed)
@@ -67,14 +68,14 @@ def examine(
         "unchanged": errors_of(windows.unchanged(), windows),
     }
     scores = {
-        name: subject.judge(
+        name: subject.evaluator(
             actor, subject.make_env, episodes=episodes, seed=seed, deterministic=deterministic
         ).metrics()
         for name, actor in {"trained": subject.actor, "untrained": control}.items()
     }
     protocol = {"episodes": episodes, "seed": seed, "deterministic": deterministic, "held_out": config.to_dict()}
     report = ModelReport(subject.name, protocol, errors, scores)
-    folder = subject.folder / "judgements"
+    folder = results_folder(subject.folder)
     make_folder(folder)
     replace_file(folder / "world_model.json", json.dumps(report.to_dict(), indent=2).encode())
     return report
@@ -83,7 +84,7 @@ def examine(
 def illustrate(subject: Subject, report: ModelReport, *, context: int, horizon: int, seed: int) -> tuple[Path, Path]:
     """A film of one episode, real and imagined, and a picture of it with the errors; the files."""
     config = probe_config(context, horizon, steps=FILMED_STEPS)
-    episode = live_through(subject.actor, subject.make_env, config, seed=seed)
+    episode = record_episode(subject.actor, subject.make_env, config, seed=seed)
     video, still = (subject.folder / "videos" / f"world_model-{seed}.{ending}" for ending in ("mp4", "png"))
     film(video, episode)
     still.unlink(missing_ok=True)  # Not to be written through, if it is a link.

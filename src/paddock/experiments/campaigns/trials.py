@@ -76,7 +76,7 @@ def read_campaign(file: Path, schema: type[Config]) -> Config:
     return config.model_copy(update={"base_config": str(beside.resolve())}) if beside.is_file() else config
 
 
-def examined(config: Config, names: Iterable[str]) -> Config:
+def checked_campaign(config: Config, names: Iterable[str]) -> Config:
     """The campaign with its metric filled in; an option that its base does not have is refused at once."""
     experiment, user = _base(config)
     shown = compose(experiment, preset=config.preset, user=user)

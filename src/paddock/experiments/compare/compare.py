@@ -249,8 +249,8 @@ def _chosen_metrics(runs: Sequence[RunFolder], records: Sequence[RunRecord], met
             )
     if metrics:
         return list(metrics)
-    judged_by = [record.metric for record in records]
-    score = max(dict.fromkeys(judged_by), key=judged_by.count)
+    ranked_by = [record.metric for record in records]
+    score = max(dict.fromkeys(ranked_by), key=ranked_by.count)
     if score not in known:
         raise InputError(
             f"none of these runs has been evaluated yet ('{score}' was never logged). "

@@ -1,4 +1,4 @@
-"""Laps side by side, from what the evaluations of racing runs left in their folders (`judgements/best.json`)."""
+"""Laps side by side, from what the evaluations of racing runs left in their folders (`results/best.json`)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
-from paddock.core.reading import DamagedError, read_json
+from paddock.core.reading import DamagedError
+from paddock.core.results import read_result
 from paddock.experiments.compare.compare import Comparison, Member, rounded
 from paddock.experiments.documents import checked
 
-LARGEST_JUDGEMENT = 64 * 2**20  # bytes; laps and heat maps of many tracks
 PLACES = 200  # along a lap, at which times are compared
 SAMPLES = ("s", "time", "x", "y", "speed")
 Metres = Annotated[float, msgspec.Meta(gt=0, le=1e7)]
@@ -48,12 +48,12 @@ class _Track(msgspec.Struct):
     lap: _Lap | None
 
 
-class _Evidence(msgspec.Struct):
+class _Traces(msgspec.Struct):
     tracks: list[_Track] = msgspec.field(default_factory=list)
 
 
-class _Judgement(msgspec.Struct):
-    evidence: _Evidence | None = None
+class _Result(msgspec.Struct):
+    traces: _Traces | None = None
 
 
 def compared_laps(comparison: Comparison) -> tuple[list[dict[str, Any]], list[str]]:
@@ -73,15 +73,15 @@ def compared_laps(comparison: Comparison) -> tuple[list[dict[str, Any]], list[st
 
 def _tracks_of(member: Member, damage: list[str]) -> list[dict[str, Any]]:
     """What the run's best evaluation saw; nothing where it was not a racing run."""
-    file = member.run.judgements / "best.json"
+    file = member.run.result_file("best")
     if not os.path.lexists(file):
         return []
     try:
-        values = checked(file, read_json(file, limit=LARGEST_JUDGEMENT), _Judgement)
+        values = checked(file, read_result(file), _Result)
     except DamagedError as error:
         damage.append(str(error))
         return []
-    return (values.get("evidence") or {}).get("tracks", [])
+    return (values.get("traces") or {}).get("tracks", [])
 
 
 def _lap_of(

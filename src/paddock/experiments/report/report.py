@@ -152,7 +152,7 @@ def _run(member: Member) -> dict[str, Any]:
 
 
 def _protocol(members: Sequence[Member]) -> list[dict[str, Any]]:
-    """How the runs were judged and where they ran: each fact with the values found and how many runs had them."""
+    """How the runs were evaluated and where they ran: each fact with the values found and how many runs had them."""
     facts: dict[str, Counter[str]] = {}
     for member in members:
         for name, value in _facts(member).items():
@@ -169,7 +169,7 @@ def _facts(member: Member) -> dict[str, str]:
         "Episodes an evaluation": str(config.get("evaluation.episodes")),
         "Seed of evaluations": str(config.get("evaluation.seed")),
         "Deterministic actions": "yes" if config.get("evaluation.deterministic") else "no",
-        "Judge": str(config.get("evaluation.judge._target_") or "whole episodes"),
+        "Evaluator": str(config.get("evaluation.evaluator._target_") or "whole episodes"),
         "Seed of training": str(member.record.seed),
         "Commit": f"{git['commit'][:12]}{dirty}" if git.get("commit") else "not in a repository",
         "Processor": f"{hardware.get('processor', '?')}, {hardware.get('cores', '?')} cores",

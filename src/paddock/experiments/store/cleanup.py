@@ -96,7 +96,7 @@ def parse_size(text: str) -> int:
 
 
 def _best(records: Sequence[RunRecord], count: int) -> list[RunRecord]:
-    """The best of each environment, by what its runs are judged by."""
+    """The best of each environment, by what its runs are ranked by."""
     by_task: dict[tuple[str, str], list[RunRecord]] = {}
     for record in records:
         if record.metric in record.metrics:

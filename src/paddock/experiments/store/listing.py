@@ -57,5 +57,5 @@ def plain_record(record: RunRecord, *, with_config: bool = False) -> dict[str, A
 
 
 def usual_metrics(records: Sequence[RunRecord]) -> list[str]:
-    """The metrics that these runs are judged by, the most usual first; at most three."""
+    """The metrics that these runs are ranked by, the most usual first; at most three."""
     return [name for name, _ in Counter(record.metric for record in records).most_common(3)]

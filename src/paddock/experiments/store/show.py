@@ -13,6 +13,7 @@ from typing import Any
 from paddock.core.errors import InputError
 from paddock.core.mappings import flatten
 from paddock.core.reading import read_json
+from paddock.core.results import result_files
 from paddock.core.trust import MARK, is_marked
 from paddock.experiments.display import STYLES, age, duration, make_console, make_table, markup, number, size
 from paddock.experiments.run import RunFolder
@@ -132,10 +133,10 @@ def folder_size(path: Path) -> int:
 
 
 def part_damage(run: RunFolder) -> list[str]:
-    """Sentences about files beside the run's own records that cannot be read: judgements, policies, checkpoints."""
+    """Sentences about files beside the run's own records that cannot be read: results, policies, checkpoints."""
     folders = [(folder, "checkpoint.json") for folder in sorted(run.checkpoints.glob("step-*"))]
     files = [folder / name for folder, name in [*folders, (run.path, "channel.json")]]
-    files += sorted(run.judgements.glob("*.json")) + sorted(run.policy.glob("*/*.json"))
+    files += result_files(run.path) + sorted(run.policy.glob("*/*.json"))
     files = [file for file in files if os.path.lexists(file)]
     damage: list[str] = []
     for file in files[:MOST_PARTS]:

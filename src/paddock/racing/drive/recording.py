@@ -16,7 +16,7 @@ from paddock.environments.spaces import as_dict, spec_of_spaces
 from paddock.racing.env.actions import ActionSet
 from paddock.racing.env.observations import ObservationSet
 from paddock.racing.env.vector import RacingVectorEnv
-from paddock.racing.laps.records import LapRecord, Recorder, write_lap
+from paddock.racing.laps.records import RecordedLap, Recorder, write_lap
 
 ROWS_PER_FILE = 10_000
 
@@ -29,7 +29,7 @@ class LapKeeper:
         self._recorder = Recorder(slice(0, 1))
         self._is_by_hand = True
 
-    def watch(self, *, is_by_hand: bool, is_sampled: bool) -> LapRecord | None:
+    def watch(self, *, is_by_hand: bool, is_sampled: bool) -> RecordedLap | None:
         """After a tick; a lap that was just completed by hand, written. is_sampled: whether this tick is to be kept."""
         world = self._env.world
         self._is_by_hand &= is_by_hand

@@ -14,6 +14,7 @@ from paddock.config.validate import validate
 from paddock.core.errors import InputError
 from paddock.core.paths import paddock_home
 from paddock.core.reading import read_json
+from paddock.core.results import read_result, result_file
 from paddock.core.trust import checked
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.policies import BEST, LATEST, training_tracks
@@ -24,7 +25,7 @@ from paddock.racing.env.observations import ObservationSet
 from paddock.racing.env.rewards import Ends
 from paddock.racing.env.vector import RacingVectorEnv
 from paddock.racing.env.world import car_of
-from paddock.racing.laps.records import LARGEST_FILE, LapRecord, as_ghost, read_lap, write_lap
+from paddock.racing.laps.records import RecordedLap, as_ghost, read_lap, write_lap
 from paddock.racing.unseen import saved_environment, unseen_advice, unseen_note
 from paddock.sim.kernels.compiling import announced
 from paddock.sim.rewards.custom import without_functions
@@ -178,14 +179,14 @@ def _world_config(base: RacingConfig, apart: int, *, has_rival: bool) -> RacingC
 
 
 def _ghosts(env: RacingVectorEnv, alone: RacingConfig, folder: Path | None) -> Iterator[dict[str, Any]]:
-    """Laps to compare with: the classical driver's, and the agent's where it was judged on this track."""
+    """Laps to compare with: the classical driver's, and the agent's where it was evaluated on this track."""
     lap = _classical_lap(env, alone)
     if lap is not None:
         yield as_ghost("classical", lap.driver, lap.lap_time, lap.samples)
-    judgement = folder.parent.parent / "judgements" / "best.json" if folder is not None else None
-    if judgement is not None and judgement.is_file():
+    result = result_file(folder.parent.parent, "best") if folder is not None else None
+    if result is not None and result.is_file():
         try:
-            tracks = read_json(judgement, limit=LARGEST_FILE)["evidence"]["tracks"]
+            tracks = read_result(result)["traces"]["tracks"]
             mine = [one["lap"] for one in tracks if one["name"] == env.world.tracks[0].name and one["lap"]]
             for one in mine[:1]:
                 yield as_ghost("agent", "agent", float(one["lap_time"]), one["samples"])
@@ -193,7 +194,7 @@ def _ghosts(env: RacingVectorEnv, alone: RacingConfig, folder: Path | None) -> I
             return
 
 
-def _classical_lap(env: RacingVectorEnv, alone: RacingConfig) -> LapRecord | None:
+def _classical_lap(env: RacingVectorEnv, alone: RacingConfig) -> RecordedLap | None:
     """Driven once for each road and car, then kept beside the person's tracks."""
     track = env.world.tracks[0]
     file = paddock_home() / "classical_laps" / f"{track.fingerprint}-{alone.car}.json"

@@ -11,7 +11,7 @@ from paddock.racing.env.config import RacingConfig
 from paddock.racing.env.vector import RacingVectorEnv
 from paddock.racing.env.world import car_of
 from paddock.racing.laps.drive import drive_laps
-from paddock.racing.laps.records import LapRecord, Recorder
+from paddock.racing.laps.records import RecordedLap, Recorder
 from paddock.sim.reference.classical_driver import ClassicalDriver
 from paddock.sim.world import World
 
@@ -46,7 +46,7 @@ def without_agent(config: RacingConfig) -> RacingConfig:
     return config.model_copy(update=plain)
 
 
-def classical_lap(config: RacingConfig, track: int) -> LapRecord | None:
+def classical_lap(config: RacingConfig, track: int) -> RecordedLap | None:
     """A flying lap of the classical driver on one of the tracks of `config`; None where it does not get round."""
     env = RacingVectorEnv(1, config=without_agent(config))
     recorder = Recorder(env._rows)

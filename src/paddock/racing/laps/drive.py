@@ -1,4 +1,4 @@
-"""Honest laps: a frozen policy on the road from many starts, judged by the simulator's own timing.
+"""Honest laps: a frozen policy on the road from many starts, timed by the simulator itself.
 
 Shapes: N starts, T control steps, S sectors.
 """
@@ -147,15 +147,15 @@ class PolicyDriver:
         return self.actor.to_environment(action)
 
 
-def judging_config(env: VectorEnv, **changes: Any) -> RacingConfig:
-    """The options of a racing environment, with the end rules of the judge: only who is stranded is out."""
+def evaluation_config(env: VectorEnv, **changes: Any) -> RacingConfig:
+    """The options of a racing environment, with the end rules of evaluation: only a stranded car is out."""
     if not isinstance(env, RacingVectorEnv):
-        raise InputError("laps are judged in the racing environment only; this policy was trained in another one.")
-    return judged(env.config, **changes)
+        raise InputError("laps are driven in the racing environment only; this policy was trained in another one.")
+    return with_evaluation_rules(env.config, **changes)
 
 
-def judged(config: RacingConfig, **changes: Any) -> RacingConfig:
-    """The same options with the end rules of the judge."""
+def with_evaluation_rules(config: RacingConfig, **changes: Any) -> RacingConfig:
+    """The same options with the end rules of evaluation."""
     ends = Ends(no_progress_steps=STRANDED, off_track=False)
     reward = config.reward.model_copy(update={"ends": ends})
     return config.model_copy(update={"reward": reward, "max_episode_steps": None, **changes})

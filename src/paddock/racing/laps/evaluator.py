@@ -1,4 +1,4 @@
-"""The judge of racing runs, chosen in YAML by `evaluation.judge`: laps in place of episodes."""
+"""The evaluator of racing runs, chosen in YAML by `evaluation.evaluator`: laps in place of episodes."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from paddock.config.schema import TargetSchema
 from paddock.evaluation.evaluator import record_video
 from paddock.racing.env.vector import RacingVectorEnv
 from paddock.racing.laps.classical import classical_lap
-from paddock.racing.laps.drive import Laps, PolicyDriver, drive_laps, judging_config
+from paddock.racing.laps.drive import Laps, PolicyDriver, drive_laps, evaluation_config
 from paddock.racing.laps.film import film_lap
 from paddock.racing.laps.records import Recorder
-from paddock.racing.laps.traces import Witness
+from paddock.racing.laps.traces import LapTracer
 from paddock.rollout.actor import ActorModule
 from paddock.rollout.episodes import MakeEnv, undisturbed
 
 FILMED = 4  # starts, of which the best lap is filmed
 
 
-class LapJudgeConfig(TargetSchema):
+class LapEvaluatorConfig(TargetSchema):
     """Where laps are driven; by default on the tracks of training."""
 
     track: str | list[str] | None = None
@@ -30,28 +30,28 @@ class LapJudgeConfig(TargetSchema):
     procedural_seed: int = Field(default=0, ge=0)
 
 
-class LapJudge:
+class LapEvaluator:
     """One flying lap from each of many standing starts, spread over the lap. Its environments are made once."""
 
-    needs_reward = False  # The simulator's clock is the judge.
+    needs_reward = False  # The simulator's clock is what counts.
 
-    def __init__(self, config: LapJudgeConfig) -> None:
+    def __init__(self, config: LapEvaluatorConfig) -> None:
         self.config = config
         self._envs: dict[int, RacingVectorEnv] = {}  # by their number of cars
-        self._witness: Witness | None = None
+        self._tracer: LapTracer | None = None
 
     def __call__(self, actor: ActorModule, make_env: MakeEnv, *, episodes: int, seed: int, deterministic: bool) -> Laps:
         """Laps of `episodes` starts; training's random numbers are left as they were."""
         env = self._environment(make_env, episodes)
-        self._witness = Witness(env)
+        self._tracer = LapTracer(env)
         with undisturbed(actor, seed):
             driver = PolicyDriver(actor, episodes, seed=seed, deterministic=deterministic)
-            return drive_laps(env, driver, seed=seed, watch=self._witness)
+            return drive_laps(env, driver, seed=seed, watch=self._tracer)
 
-    def evidence(self, laps: Laps) -> dict[str, Any]:
-        """What was seen of the laps that were judged last."""
-        assert self._witness is not None, "nothing has been judged yet"
-        return self._witness.evidence(laps)
+    def traces(self, laps: Laps) -> dict[str, Any]:
+        """What is kept of the laps that were evaluated last."""
+        assert self._tracer is not None, "nothing has been evaluated yet"
+        return self._tracer.traces(laps)
 
     def record_video(
         self, actor: ActorModule, make_env: MakeEnv, file: Path, *, seed: int, deterministic: bool = True
@@ -78,6 +78,6 @@ class LapJudge:
             elif config.track is not None:
                 changes = {"procedural": 0, "track": config.track}
             trained_in = make_env(1, None)
-            self._envs[cars] = RacingVectorEnv(cars, config=judging_config(trained_in, **changes))
+            self._envs[cars] = RacingVectorEnv(cars, config=evaluation_config(trained_in, **changes))
             trained_in.close()
         return self._envs[cars]

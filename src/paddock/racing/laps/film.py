@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from paddock.racing.laps.records import LapRecord
+from paddock.racing.laps.records import RecordedLap
 from paddock.render.scene.renderer import Hud, Renderer, Scene, SpeedLine
 from paddock.render.video import write_video
 from paddock.sim.cars.car import SHIFT_UP_RPM, load_car
@@ -19,7 +19,7 @@ ENDING = 1.5  # s that the film goes on after the line
 
 
 def film_lap(
-    file: Path, track: Track, lap: LapRecord, ghost: LapRecord | None, *, size: tuple[int, int] = (768, 432)
+    file: Path, track: Track, lap: RecordedLap, ghost: RecordedLap | None, *, size: tuple[int, int] = (768, 432)
 ) -> int:
     """Write an mp4 of `lap`; returns the number of frames. The reference line lies on the road, coloured by speed."""
     car = load_car(lap.car)
@@ -37,7 +37,7 @@ def film_lap(
     return write_video(file, frames(), frames_per_second=FRAMES_PER_SECOND, total=len(times))
 
 
-def _scene(laps: list[LapRecord], time: float, length: float, width: float) -> Scene:
+def _scene(laps: list[RecordedLap], time: float, length: float, width: float) -> Scene:
     # Around the line a car is where it was at the lap's other end: films of flying laps run on over the finish.
     moments = [time if time <= lap.lap_time else time - lap.lap_time for lap in laps]
     places = {

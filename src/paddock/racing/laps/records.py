@@ -35,7 +35,7 @@ MOST_SAMPLES = 400_000
 
 
 @dataclass(frozen=True)
-class LapRecord:
+class RecordedLap:
     """One counted lap. samples: arrays [P] by name: `time` s since the line, `s` m along the lap, `x`, `y` m,
     `heading` rad, `speed` m/s, `steer` rad, `gear`, `rpm`; at least those of `REQUIRED`. sectors: s."""
 
@@ -78,7 +78,7 @@ class Recorder:
             lap_time = float(world.last_lap_time[rows][car])
             self._finish[int(car)] = (float(world.lap_start[rows][car]) - lap_time, lap_time, sectors)
 
-    def lap(self, car: int, *, driver: str, track: str, car_name: str) -> LapRecord:
+    def lap(self, car: int, *, driver: str, track: str, car_name: str) -> RecordedLap:
         """The completed lap of one of the watched cars."""
         began, lap_time, sectors = self._finish[car]
         seen = np.stack([step[:, car] for step in self._seen], axis=1)
@@ -86,7 +86,7 @@ class Recorder:
         samples = dict(zip(COLUMNS, seen[:, during], strict=True))
         samples["time"] = samples["time"] - began
         samples["heading"] = np.unwrap(samples["heading"])
-        return LapRecord(driver, track, car_name, lap_time, sectors, samples)
+        return RecordedLap(driver, track, car_name, lap_time, sectors, samples)
 
 
 GHOST_STEP = 0.05  # s
@@ -112,7 +112,7 @@ def check_lap_time(lap_time: float) -> None:
         raise InputError(f"lap_time is {lap_time:g}; it must be more than 0 and at most {LONGEST_LAP:,.0f} s")
 
 
-def write_lap(file: Path, lap: LapRecord) -> None:
+def write_lap(file: Path, lap: RecordedLap) -> None:
     """Write a lap file; the folder is made if need be."""
     file.parent.mkdir(parents=True, exist_ok=True)
     values = {
@@ -128,7 +128,7 @@ def write_lap(file: Path, lap: LapRecord) -> None:
     write_synced(file, json.dumps(values).encode())
 
 
-def read_lap(file: Path) -> LapRecord:
+def read_lap(file: Path) -> RecordedLap:
     """Read a lap file; anything that does not fit is told with the file's name."""
     try:
         values = read_json(file, limit=LARGEST_FILE)
@@ -144,7 +144,7 @@ def read_lap(file: Path) -> LapRecord:
         raise InputError(f"the lap in '{file}' is incomplete or damaged: {error}") from error
 
 
-def read_laps(folder: Path, *, track: str, car: str) -> list[LapRecord]:
+def read_laps(folder: Path, *, track: str, car: str) -> list[RecordedLap]:
     """All laps of a folder that were driven with this car on this track, quickest first; none if it is not there.
 
     A file that is no lap is passed over, with a warning.
@@ -158,7 +158,7 @@ def read_laps(folder: Path, *, track: str, car: str) -> list[LapRecord]:
     return sorted((lap for lap in laps if lap.track == track and lap.car == car), key=lambda lap: lap.lap_time)
 
 
-def _checked(values: dict[str, Any]) -> LapRecord:
+def _checked(values: dict[str, Any]) -> RecordedLap:
     if any(len(column) > MOST_SAMPLES for column in values["samples"].values()):
         raise ValueError(f"more than {MOST_SAMPLES:,} samples")
     samples = {str(name): np.asarray(column, dtype=np.float64) for name, column in values["samples"].items()}
@@ -172,4 +172,4 @@ def _checked(values: dict[str, Any]) -> LapRecord:
     lap_time = float(values["lap_time"])
     check_lap_time(lap_time)
     sectors = tuple(float(time) for time in values.get("sectors", []))
-    return LapRecord(str(values["driver"]), str(values["track"]), str(values["car"]), lap_time, sectors, samples)
+    return RecordedLap(str(values["driver"]), str(values["track"]), str(values["car"]), lap_time, sectors, samples)

@@ -1,4 +1,4 @@
-"""What a judged drive leaves for those who compare it later: the road, the best lap on it, and where cars were.
+"""What an evaluation keeps of the laps for later comparisons: the road, the best lap on it, and where cars were.
 
 All as plain numbers, small enough to be kept with every run. Metres, seconds, m/s.
 """
@@ -22,7 +22,7 @@ CELLS = 120  # of a heat map, along the longer side of the track
 BESIDE = 0.04  # of the longer side: how far beyond the road a heat map reaches
 
 
-class Witness:
+class LapTracer:
     """Watches cars drive (see `drive_laps`): their laps, and how often they were where."""
 
     def __init__(self, env: RacingVectorEnv) -> None:
@@ -38,7 +38,7 @@ class Witness:
             mine = driving & (track == index)
             places.add(x[mine], y[mine], world.off_track[rows][mine])
 
-    def evidence(self, laps: Laps) -> dict[str, Any]:
+    def traces(self, laps: Laps) -> dict[str, Any]:
         """The tracks that were driven on, each with its reference lap, the best lap, and where cars were."""
         env, found = self._env, []
         for index, track in enumerate(env.world.tracks):

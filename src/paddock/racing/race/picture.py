@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from paddock.racing.laps.records import LapRecord
+from paddock.racing.laps.records import RecordedLap
 from paddock.racing.race.race import Standing
 from paddock.render.canvas import Canvas, Colour, Disc, Points, Polygon, Polyline, Text, blend
 from paddock.render.track_picture import SPEED_COLOURS, SPEED_LEVELS, format_lap_time
@@ -69,7 +69,7 @@ def race_picture(track: Track, reference: ReferenceLap, standings: Sequence[Stan
     return canvas
 
 
-def _lap(standing: Standing) -> LapRecord:
+def _lap(standing: Standing) -> RecordedLap:
     assert standing.lap is not None
     return standing.lap
 

@@ -17,8 +17,8 @@ from paddock.racing.env.config import RacingConfig
 from paddock.racing.env.vector import RacingVectorEnv
 from paddock.racing.laps.classical import NAME as CLASSICAL
 from paddock.racing.laps.classical import ClassicalAtTheWheel, without_agent
-from paddock.racing.laps.drive import Driver, PolicyDriver, drive_laps, judging_config
-from paddock.racing.laps.records import LapRecord, Recorder, read_laps
+from paddock.racing.laps.drive import Driver, PolicyDriver, drive_laps, evaluation_config
+from paddock.racing.laps.records import RecordedLap, Recorder, read_laps
 from paddock.racing.unseen import saved_environment, unseen_note
 from paddock.sim.reference.lap import ReferenceLap
 from paddock.sim.tracks.track import Track
@@ -32,7 +32,7 @@ class Standing:
 
     name: str
     kind: str
-    lap: LapRecord | None
+    lap: RecordedLap | None
     finished: int
     starts: int
     mean_lap: float
@@ -149,7 +149,7 @@ def drive_standing(env: RacingVectorEnv, driver: Driver, name: str, kind: str, s
 
 def _config_of(subject: Subject, track: str | list[str] | None) -> RacingConfig:
     env = subject.make_env(1, None)
-    config = judging_config(env)
+    config = evaluation_config(env)
     env.close()
     if track is None:
         track = config.track if not config.procedural else f"procedural:{config.procedural_seed}"
@@ -157,5 +157,5 @@ def _config_of(subject: Subject, track: str | list[str] | None) -> RacingConfig:
     return config.model_copy(update={"track": chosen, "procedural": 0, "num_envs": 1})
 
 
-def _person(lap: LapRecord) -> Standing:
+def _person(lap: RecordedLap) -> Standing:
     return Standing(lap.driver, PERSON, lap, 1, 1, lap.lap_time, 0.0)

@@ -13,7 +13,7 @@ from paddock.core.text import printable
 from paddock.experiments.run import RunFolder
 from paddock.racing.laps.classical import NAME as CLASSICAL
 from paddock.racing.laps.film import film_lap
-from paddock.racing.laps.records import LapRecord, write_lap
+from paddock.racing.laps.records import RecordedLap, write_lap
 from paddock.racing.race.page import write_page
 from paddock.racing.race.picture import race_picture
 from paddock.racing.race.race import AGENT, PERSON, Race
@@ -40,7 +40,7 @@ def write_race(folder: Path, race: Race, *, video: bool = False, save_laps: bool
     return files
 
 
-def best_agent_lap(race: Race) -> LapRecord | None:
+def best_agent_lap(race: Race) -> RecordedLap | None:
     """The quickest lap of an agent; None where none completed one."""
     return next((one.lap for one in race.standings if one.kind == AGENT and one.lap is not None), None)
 
