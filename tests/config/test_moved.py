@@ -18,7 +18,7 @@ from paddock.config.schema import load_target
 from paddock.config.validate import validate
 from paddock.core.lazy import load
 from paddock.experiments.run import RunFolder
-from paddock.experiments.store.records import read_record
+from paddock.experiments.store.summaries import read_summary
 from paddock.orchestration.launch import resumed_run
 from paddock.orchestration.schema import ExperimentConfig
 from paddock.orchestration.subject import find_subject
@@ -56,7 +56,7 @@ def old_run(request, tmp_path) -> RunFolder:
 
 
 def test_a_run_from_before_is_listed_under_the_same_names(old_run):
-    record = read_record(old_run)
+    record = read_summary(old_run)
     assert (record.algorithm, record.environment) == RUNS[old_run.name][:2]
     assert not record.damage
 

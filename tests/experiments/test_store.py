@@ -46,12 +46,12 @@ def test_a_run_registers_itself(real_runs):
 def test_the_index_follows_the_folders(tmp_path, make_run):
     a, b = make_run(tmp_path, "a"), make_run(tmp_path, "b", seed=2)
     store = open_store(tmp_path)
-    assert names(store.records()) == ["a", "b"]
+    assert names(store.summaries()) == ["a", "b"]
     shutil.rmtree(a.path)
     b.write_manifest(status="failed")
     b.write_labels(tags=["odd"], is_pinned=True)
     store.refresh()
-    (record,) = store.records()
+    (record,) = store.summaries()
     assert (record.status, record.tags, record.is_pinned) == ("failed", ("odd",), True)
 
 
@@ -61,12 +61,12 @@ def test_only_new_lines_are_read_and_forgotten_ones_are_forgotten(tmp_path, make
     with run.metrics_file.open("a") as file:
         file.write(json.dumps({"agent_steps": 300, "seconds": 3.0, "eval/return": 7.0}) + "\n" + '{"agent_st')
     store.refresh()
-    summary = store.records(metrics=["eval/return"])[0].metrics["eval/return"]
+    summary = store.summaries(metrics=["eval/return"])[0].metrics["eval/return"]
     assert (summary.last, summary.low, summary.high, summary.step) == (7.0, 5.0, 9.0, 300)
     first = run.metrics_file.read_text().splitlines()[0]
     run.metrics_file.write_text(first + "\n")
     store.refresh()
-    summary = store.records(metrics=["eval/return"])[0].metrics["eval/return"]
+    summary = store.summaries(metrics=["eval/return"])[0].metrics["eval/return"]
     assert (summary.last, summary.high) == (5.0, 5.0)
 
 
@@ -109,14 +109,14 @@ def test_a_killed_run_is_shown_as_crashed_and_a_living_one_as_running(tmp_path):
     store = Store(tmp_path)
     while True:
         store.refresh()
-        if any(record.agent_steps for record in store.records()):
+        if any(record.agent_steps for record in store.summaries()):
             break
         assert process.poll() is None
         time.sleep(0.1)
-    assert [record.status for record in store.records()] == ["running"]
+    assert [record.status for record in store.summaries()] == ["running"]
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert [record.status for record in store.records()] == ["crashed"]
+    assert [record.status for record in store.summaries()] == ["crashed"]
 
 
 def test_a_configuration_of_an_older_version_lists_and_filters(tmp_path):
@@ -164,7 +164,7 @@ def test_many_processes_register_and_log_at_once(tmp_path):
     registered = sqlite3.connect(tmp_path / FILE).execute("SELECT count(*) FROM runs").fetchone()[0]
     assert registered == runs, "every run had entered itself before anybody looked"
     store = open_store(tmp_path)
-    records = store.records(metrics=["eval/return"])
+    records = store.summaries(metrics=["eval/return"])
     assert len(records) == runs
     assert {record.status for record in records} == {"finished"}
     assert {record.metrics["eval/return"].last for record in records} == {20.0}

@@ -12,8 +12,8 @@ from paddock.config.compose import SHIPPED
 from paddock.core.errors import InputError
 from paddock.core.permission import UntrustedError
 from paddock.experiments.run import RunFolder
-from paddock.experiments.store.records import read_record
 from paddock.experiments.store.show import config_differences, describe_run
+from paddock.experiments.store.summaries import read_summary
 from paddock.experiments.verify import verify
 from paddock.orchestration.launch import Request, new_run, resolve
 from paddock.orchestration.subject import find_subject
@@ -256,12 +256,12 @@ def test_show_composes_no_file_that_a_strangers_manifest_names(person, strangers
     shipped = (SHIPPED / "experiment" / "ppo_cartpole.yaml").read_text()
     outside.write_text(shipped + "tags: ['${oc.env:MY_API_SECRET}']\n")
     own = paddock_run(person, outside)
-    assert config_differences(own.read_manifest()["origin"], read_record(own))["seed"][1] == 7
+    assert config_differences(own.read_manifest()["origin"], read_summary(own))["seed"][1] == 7
     run = RunFolder(shutil.copytree(strangers_run, person / "runs" / "shared-20260101-000000"))
     run.write_manifest(origin={"experiment": None, "user": str(outside), "preset": None, "overrides": []})
     assert describe_run(run)["config_differences"] is None
     forged = {**own.read_manifest()["origin"], "user": "/etc/passwd"}
-    assert config_differences(forged, read_record(own)) is None
+    assert config_differences(forged, read_summary(own)) is None
 
 
 def paddock_run(person, file):

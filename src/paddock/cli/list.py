@@ -27,7 +27,7 @@ def list_runs(
 ) -> None:
     """List runs, filtered and sorted by anything that is known of them."""
     from paddock.experiments.store.filters import find_runs, parse_key
-    from paddock.experiments.store.listing import plain_record, show_list, usual_metrics
+    from paddock.experiments.store.listing import plain_summary, show_list, usual_metrics
     from paddock.experiments.store.store import open_store
 
     store = open_store(runs_dir)
@@ -43,7 +43,7 @@ def list_runs(
     keys = [key for text in names if (key := parse_key(text, store)).metric or key.option or metric]
     found = chosen(is_ascending=ascending, limit=limit, keys=keys)
     if as_json:
-        print(json.dumps([plain_record(record) for record in found], indent=2))
+        print(json.dumps([plain_summary(summary) for summary in found], indent=2))
     elif found:
         show_list(found, keys)
     elif filters or tag:

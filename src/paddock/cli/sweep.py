@@ -55,8 +55,8 @@ def sweep(
     if as_json:
         rows = [
             {"values": dict(one.trial.values), "seed": one.trial.seed, "status": one.status,
-             "run": one.record.folder if one.record else None,
-             metric: one.record.metrics[metric].last if one.record and metric in one.record.metrics else None}
+             "run": one.summary.folder if one.summary else None,
+             metric: one.summary.metrics[metric].last if one.summary and metric in one.summary.metrics else None}
             for one in progress
         ]  # fmt: skip
         print(json.dumps(rows, indent=2))

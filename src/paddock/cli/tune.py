@@ -36,8 +36,8 @@ def tune(
     campaign = Campaign(config)
 
     def row(one: Attempt) -> list[str]:
-        record = one.record
-        work = [number(record.agent_steps), duration(record.seconds)] if record else ["", ""]
+        summary = one.summary
+        work = [number(summary.agent_steps), duration(summary.seconds)] if summary else ["", ""]
         return [str(one.number), one.trial.label, one.status, *work, number(one.value)]
 
     columns = [">trial", "options", "status", ">steps", ">time", f">{config.metric}"]

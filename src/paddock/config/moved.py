@@ -39,7 +39,7 @@ MODULES = {
     "experiments.lap_comparison": "experiments.compare.laps",
     "experiments.listing": "experiments.store.listing",
     "experiments.live_table": "experiments.campaigns.live_table",
-    "experiments.records": "experiments.store.records",
+    "experiments.records": "experiments.store.summaries",
     "experiments.report": "experiments.report.report",
     "experiments.seeds": "experiments.campaigns.seeds",
     "experiments.show": "experiments.store.show",

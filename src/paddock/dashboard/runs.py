@@ -21,8 +21,8 @@ from paddock.core.reading import DamagedError
 from paddock.dashboard.errors import Refused
 from paddock.experiments.compare.curves import metric_names, read_curves
 from paddock.experiments.run import RunFolder, run_names
-from paddock.experiments.store.records import ALIVE, CRASHED, RunRecord
 from paddock.experiments.store.store import open_store
+from paddock.experiments.store.summaries import ALIVE, CRASHED, RunSummary
 from paddock.orchestration.policies import list_policies, training_tracks
 
 DRIVES = "drives"  # folder of driving sessions, below that of the runs
@@ -156,8 +156,8 @@ class RunBook:
         try:
             store = open_store(self.runs_dir)
             try:
-                names = {record.metric for record in store.records()}
-                records = store.records(metrics=names)
+                names = {record.metric for record in store.summaries()}
+                records = store.summaries(metrics=names)
             finally:
                 store.close()
         except sqlite3.Error as error:
@@ -194,7 +194,7 @@ class RunBook:
         }
 
 
-def _row(record: RunRecord, run: RunFolder) -> dict[str, Any]:
+def _row(record: RunSummary, run: RunFolder) -> dict[str, Any]:
     summary = record.metrics.get(record.metric)
     is_alive = record.status in ALIVE and record.status != CRASHED
     return {

@@ -17,7 +17,7 @@ from paddock.experiments.compare.compare import aggregates, compare, warnings
 from paddock.experiments.compare.table import TITLES
 from paddock.experiments.display import number
 from paddock.experiments.run import RunFolder
-from paddock.experiments.store.records import as_of_now, read_record, readable_runs
+from paddock.experiments.store.summaries import as_of_now, read_summary, readable_runs
 
 log = logging.getLogger(__name__)
 
@@ -77,12 +77,12 @@ def _points(run: RunFolder) -> Rows:
 
 
 def _run(run: RunFolder) -> dict[str, Any]:
-    record = as_of_now(read_record(run), run)
+    summary = as_of_now(read_summary(run), run)
     latest: dict[str, Any] = {}
     for row in _logged(run):
         latest |= {name: value for name, value in row.items() if "/" in name and value is not None}
     names = ("status", "algorithm", "environment", "seed", "agent_steps", "seconds", "git_commit")
-    return {"run": run.name, **{name: getattr(record, name) for name in names}, **latest}
+    return {"run": run.name, **{name: getattr(summary, name) for name in names}, **latest}
 
 
 def _logged(run: RunFolder) -> Rows:

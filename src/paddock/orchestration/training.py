@@ -17,7 +17,7 @@ from paddock.core.errors import InputError
 from paddock.core.seeding import get_random_state, set_random_state
 from paddock.experiments.campaigns.trials import override_value
 from paddock.experiments.run import RunFolder
-from paddock.experiments.store.records import ALIVE, CRASHED
+from paddock.experiments.store.summaries import ALIVE, CRASHED
 from paddock.orchestration import summary
 from paddock.orchestration.agent import Agent, load_agent
 from paddock.orchestration.launch import Request, new_run, resolve, resumed_run

@@ -13,8 +13,8 @@ from paddock.core.errors import InputError
 from paddock.experiments.campaigns.executor import Job, LocalExecutor
 from paddock.experiments.display import duration, number, show_table
 from paddock.experiments.run import RunFolder
-from paddock.experiments.store.records import RUNNING, RunRecord
 from paddock.experiments.store.store import Store
+from paddock.experiments.store.summaries import RUNNING, RunSummary
 
 LOOK_EVERY = 0.5  # s
 WAITING, FAILED = "waiting", "failed"
@@ -27,7 +27,7 @@ class SeedProgress:
 
     seed: int
     status: str
-    record: RunRecord | None
+    summary: RunSummary | None
     log: Path
 
 
@@ -56,8 +56,8 @@ def run_seeds(
     def look() -> list[SeedProgress]:
         codes.update(executor.ended())
         store.refresh()
-        records = _by_process(store.records(metrics=[metric]), runs_dir, set(started.values()))
-        return [_progress(job, started.get(job.key), codes.get(job.key), records) for job in jobs]
+        summaries = _by_process(store.summaries(metrics=[metric]), runs_dir, set(started.values()))
+        return [_progress(job, started.get(job.key), codes.get(job.key), summaries) for job in jobs]
 
     try:
         while len(codes) < len(jobs) and not is_asked_to_stop():
@@ -74,21 +74,21 @@ def run_seeds(
         store.close()
 
 
-def _by_process(records: Sequence[RunRecord], runs_dir: Path, processes: set[int]) -> dict[int, RunRecord]:
+def _by_process(summaries: Sequence[RunSummary], runs_dir: Path, processes: set[int]) -> dict[int, RunSummary]:
     """Runs by the process that trains them; the newest where a number was used again."""
-    newest = records[-max(100, 4 * len(processes)) :]
+    newest = summaries[-max(100, 4 * len(processes)) :]
     manifests = [(one, RunFolder(runs_dir / one.folder).read_manifest()) for one in newest]
     return {manifest["pid"]: one for one, manifest in manifests if manifest.get("pid") in processes}
 
 
-def _progress(job: Job, process: int | None, code: int | None, records: Mapping[int, RunRecord]) -> SeedProgress:
-    record = records.get(process) if process is not None else None
-    status = record.status if record else RUNNING
+def _progress(job: Job, process: int | None, code: int | None, summaries: Mapping[int, RunSummary]) -> SeedProgress:
+    summary = summaries.get(process) if process is not None else None
+    status = summary.status if summary else RUNNING
     if process is None:
         status = WAITING
     elif code:
         status = FAILED
-    return SeedProgress(int(job.key), status, record, job.log)
+    return SeedProgress(int(job.key), status, summary, job.log)
 
 
 def seed_rows(progress: Sequence[SeedProgress], metric: str) -> list[list[str]]:
@@ -98,16 +98,16 @@ def seed_rows(progress: Sequence[SeedProgress], metric: str) -> list[list[str]]:
 
 def seed_values(one: SeedProgress, metric: str) -> dict[str, Any]:
     """A seed's run as plain values."""
-    record = one.record
-    summary = record.metrics.get(metric) if record else None
+    summary = one.summary
+    values = summary.metrics.get(metric) if summary else None
     return {
         "seed": one.seed,
-        "run": record.folder if record else None,
+        "run": summary.folder if summary else None,
         "status": one.status,
-        "agent_steps": record.agent_steps if record else 0,
-        "seconds": record.seconds if record else 0.0,
-        "best_score": summary.high if summary else None,
-        "metrics": {metric: summary.last} if summary else {},
+        "agent_steps": summary.agent_steps if summary else 0,
+        "seconds": summary.seconds if summary else 0.0,
+        "best_score": values.high if values else None,
+        "metrics": {metric: values.last} if values else {},
         "log": str(one.log),
     }
 

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from paddock.config.schema import Schema
 from paddock.experiments.campaigns.executor import Executor
 from paddock.experiments.campaigns.trials import INTERRUPTED, Campaign, CampaignConfig, Trial
-from paddock.experiments.store.records import ALIVE, RUNNING, RunRecord
+from paddock.experiments.store.summaries import ALIVE, RUNNING, RunSummary
 
 LOOK_EVERY = 0.5  # s
 WAITING, FAILED = "waiting", "failed"
@@ -90,7 +90,7 @@ class Progress:
 
     trial: Trial
     status: str
-    record: RunRecord | None
+    summary: RunSummary | None
 
 
 def run_sweep(
@@ -121,20 +121,20 @@ def run_sweep(
             )
             room = config.parallel_jobs - alive_elsewhere - sum(code is None for code in tried.values())
             for key in waiting[: max(room, 0)]:
-                record = runs.get(key)
-                is_resumable = record is not None and record.status in INTERRUPTED
-                executor.submit(campaign.job(trials[key], record if is_resumable else None))
+                summary = runs.get(key)
+                is_resumable = summary is not None and summary.status in INTERRUPTED
+                executor.submit(campaign.job(trials[key], summary if is_resumable else None))
                 tried[key] = None
             time.sleep(LOOK_EVERY)
     finally:
         executor.close()
 
 
-def _progress(trial: Trial, record: RunRecord | None, was_tried: bool, code: int | None) -> Progress:
+def _progress(trial: Trial, summary: RunSummary | None, was_tried: bool, code: int | None) -> Progress:
     if was_tried and code is None:
-        return Progress(trial, RUNNING, record)
-    if record is not None:
-        return Progress(trial, record.status, record)
+        return Progress(trial, RUNNING, summary)
+    if summary is not None:
+        return Progress(trial, summary.status, summary)
     return Progress(trial, FAILED if was_tried else WAITING, None)  # It may have ended before there was a run.
 
 
@@ -151,17 +151,17 @@ def sweep_rows(progress: Sequence[Progress], metric: str) -> list[list[str]]:
 
     rows = []
     for one in progress:
-        record = one.record
-        summary = record.metrics.get(metric) if record else None
+        summary = one.summary
+        values = summary.metrics.get(metric) if summary else None
         rows.append(
             [
                 one.trial.label,
                 str(one.trial.seed),
                 one.status,
-                number(record.agent_steps) if record else "",
-                duration(record.seconds) if record else "",
-                number(summary.last) if summary else "",
-                record.folder if record else "",
+                number(summary.agent_steps) if summary else "",
+                duration(summary.seconds) if summary else "",
+                number(values.last) if values else "",
+                summary.folder if summary else "",
             ]
         )
     return rows

@@ -27,8 +27,8 @@ from paddock.core.errors import InputError, did_you_mean
 from paddock.core.mappings import flatten
 from paddock.experiments.campaigns.executor import Job
 from paddock.experiments.run import RunFolder
-from paddock.experiments.store.records import ALIVE, CRASHED, RunRecord
 from paddock.experiments.store.store import Store
+from paddock.experiments.store.summaries import ALIVE, CRASHED, RunSummary
 
 CAMPAIGN, TRIAL = "campaign:", "trial:"
 INTERRUPTED = ("stopped", CRASHED)
@@ -120,20 +120,20 @@ class Campaign:
         parts = [config.base_config, config.preset, config.overrides, dict(trial.values), trial.seed]
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
-    def runs(self) -> dict[str, RunRecord]:
+    def runs(self) -> dict[str, RunSummary]:
         """The newest run of each trial, by the trial's key."""
         assert self._store is not None, "the campaign is not held"
         self._store.refresh()
         mine = f"{CAMPAIGN}{self.config.name}"
-        records = [one for one in self._store.records(metrics=[self.config.metric or ""]) if mine in one.tags]
-        return {tag.removeprefix(TRIAL): one for one in records for tag in one.tags if tag.startswith(TRIAL)}
+        summaries = [one for one in self._store.summaries(metrics=[self.config.metric or ""]) if mine in one.tags]
+        return {tag.removeprefix(TRIAL): one for one in summaries for tag in one.tags if tag.startswith(TRIAL)}
 
-    def job(self, trial: Trial, record: RunRecord | None) -> Job:
+    def job(self, trial: Trial, summary: RunSummary | None) -> Job:
         """The command that starts a trial, or goes on with its run."""
         key = self.key(trial)
         log = self.folder / f"{key}.log"
-        if record is not None:
-            return Job(key, ["train", "--resume", str(self.runs_dir / record.folder)], log)
+        if summary is not None:
+            return Job(key, ["train", "--resume", str(self.runs_dir / summary.folder)], log)
         config = self.config
         experiment, user = _base(config)
         tags = [*config.tags, f"{CAMPAIGN}{config.name}", f"{TRIAL}{key}"]
@@ -143,17 +143,17 @@ class Campaign:
         options = {**config.overrides, **trial.values, "runs_dir": config.runs_dir, "tags": tags}
         return Job(key, [*arguments, *(f"{name}={override_value(value)}" for name, value in options.items())], log)
 
-    def stop(self, record: RunRecord) -> None:
+    def stop(self, summary: RunSummary) -> None:
         """Ask a run that another process started to save and end."""
-        run = RunFolder(self.runs_dir / record.folder)
-        if record.status in ALIVE and run.is_held():
+        run = RunFolder(self.runs_dir / summary.folder)
+        if summary.status in ALIVE and run.is_held():
             with suppress(ProcessLookupError):
                 if (pid := run.read_manifest().get("pid")) is not None:
                     os.kill(pid, signal.SIGTERM)
 
-    def label(self, record: RunRecord, word: str) -> None:
+    def label(self, summary: RunSummary, word: str) -> None:
         """Tag a run of the campaign."""
-        run = RunFolder(self.runs_dir / record.folder)
+        run = RunFolder(self.runs_dir / summary.folder)
         labels = run.read_labels()
         run.write_labels(tags=[*labels["tags"], word], is_pinned=labels["pinned"])
 

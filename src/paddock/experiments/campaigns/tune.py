@@ -26,7 +26,7 @@ from paddock.experiments.campaigns.executor import Executor
 from paddock.experiments.campaigns.sweep import LOOK_EVERY
 from paddock.experiments.campaigns.trials import INTERRUPTED, Campaign, CampaignConfig, Trial
 from paddock.experiments.run import RunFolder
-from paddock.experiments.store.records import ALIVE, RunRecord
+from paddock.experiments.store.summaries import ALIVE, RunSummary
 
 PRUNED = "pruned"
 
@@ -87,7 +87,7 @@ class Attempt:
     number: int
     trial: Trial
     status: str
-    record: RunRecord | None
+    summary: RunSummary | None
     value: float | None
 
 
@@ -161,7 +161,7 @@ def run_search(
         executor.close()
 
 
-def attempts(config: TuneConfig, campaign: Campaign, study: optuna.Study, runs: dict[str, RunRecord]) -> list[Attempt]:
+def attempts(config: TuneConfig, campaign: Campaign, study: optuna.Study, runs: dict[str, RunSummary]) -> list[Attempt]:
     """Every trial so far, for tables and the report."""
     names = {TrialState.COMPLETE: "finished", TrialState.FAIL: "failed", TrialState.PRUNED: PRUNED}
     found = []
@@ -196,39 +196,39 @@ def _follow(
     campaign: Campaign,
     executor: Executor,
     study: optuna.Study,
-    runs: dict[str, RunRecord],
+    runs: dict[str, RunSummary],
     started: dict[str, int | None],
 ) -> None:
     """Report a trial's new evaluations; end it when it is done, hopeless or broken, resume it when it was cut off."""
     trial = _trial(frozen, config)
     key = campaign.key(trial)
-    record = runs.get(key)
+    summary = runs.get(key)
     handle = optuna.Trial(study, frozen._trial_id)
-    scores = _evaluations(campaign, record, config.metric or "")
+    scores = _evaluations(campaign, summary, config.metric or "")
     for number, score in enumerate(scores):
         if number not in frozen.intermediate_values:
             handle.report(score, number)
     is_here = key in started and started[key] is None
-    if record is not None and record.status == "finished" and scores:
+    if summary is not None and summary.status == "finished" and scores:
         study.tell(frozen.number, scores[-1])
-    elif record is not None and record.status in ALIVE and handle.should_prune():
+    elif summary is not None and summary.status in ALIVE and handle.should_prune():
         executor.cancel(key)
-        campaign.stop(record)
-        campaign.label(record, PRUNED)
+        campaign.stop(summary)
+        campaign.label(summary, PRUNED)
         study.tell(frozen.number, state=TrialState.PRUNED)
-    elif is_here or (record is not None and record.status in ALIVE):
+    elif is_here or (summary is not None and summary.status in ALIVE):
         return
-    elif key in started or (record is not None and record.status not in INTERRUPTED):
+    elif key in started or (summary is not None and summary.status not in INTERRUPTED):
         study.tell(frozen.number, state=TrialState.FAIL)
     elif executor.has_room():
-        executor.submit(campaign.job(trial, record))
+        executor.submit(campaign.job(trial, summary))
         started[key] = None
 
 
-def _evaluations(campaign: Campaign, record: RunRecord | None, metric: str) -> list[float]:
-    if record is None:
+def _evaluations(campaign: Campaign, summary: RunSummary | None, metric: str) -> list[float]:
+    if summary is None:
         return []
-    events: list[dict[str, Any]] = RunFolder(campaign.runs_dir / record.folder).read_events()
+    events: list[dict[str, Any]] = RunFolder(campaign.runs_dir / summary.folder).read_events()
     return [float(event[metric]) for event in events if event["event"] == "evaluation" and metric in event]
 
 

@@ -23,7 +23,7 @@ from paddock.experiments.compare import statistics
 from paddock.experiments.compare.curves import Curve, metric_names, read_many
 from paddock.experiments.run import RunFolder
 from paddock.experiments.store.filters import CONFIG, FIELDS
-from paddock.experiments.store.records import NOT_THE_RECIPE, RunRecord, as_of_now, read_record, readable_runs
+from paddock.experiments.store.summaries import NOT_THE_RECIPE, RunSummary, as_of_now, read_summary, readable_runs
 
 LOWER_IS_BETTER = ("*_lap", "*ratio", "*off_track", "*wheels_off", "*lap_std", "*_delta", "*loss*")
 GRID = 160  # points of a band
@@ -37,7 +37,7 @@ class Member:
     """One run of a group. score: the final value of the metric that is compared, None where there is none."""
 
     run: RunFolder
-    record: RunRecord
+    summary: RunSummary
     manifest: Mapping[str, Any]
     curves: Mapping[str, Curve]
     score: float | None
@@ -53,7 +53,7 @@ class Group:
     def scores(self, tasks: Sequence[str]) -> list[np.ndarray]:
         """Final scores, an array a task."""
         return [
-            np.array([one.score for one in self.members if one.record.environment == task and one.score is not None])
+            np.array([one.score for one in self.members if one.summary.environment == task and one.score is not None])
             for task in tasks
         ]
 
@@ -84,7 +84,7 @@ class Comparison:
 
     @property
     def tasks(self) -> list[str]:
-        return sorted({member.record.environment for member in self.members})
+        return sorted({member.summary.environment for member in self.members})
 
     @property
     def is_normalised(self) -> bool:
@@ -131,12 +131,15 @@ def compare(
     or manifest is damaged are left out, with a note."""
     named = {os.path.realpath(run.path): run for text in given for run in RunFolder.find_all(runs_dir, text)}
     runs, notes = readable_runs(list(named.values()))
-    records = [as_of_now(read_record(run), run) for run in runs]
-    chosen = _chosen_metrics(runs, records, metrics)
+    summaries = [as_of_now(read_summary(run), run) for run in runs]
+    chosen = _chosen_metrics(runs, summaries, metrics)
     logs = read_many([run.metrics_file for run in runs], chosen)
-    notes += [sentence for record, log in zip(records, logs, strict=True) for sentence in (*record.damage, *log.damage)]
+    notes += [
+        sentence for summary, log in zip(summaries, logs, strict=True) for sentence in (*summary.damage, *log.damage)
+    ]
     members = [
-        _member(run, record, log.curves, chosen[0], which) for run, record, log in zip(runs, records, logs, strict=True)
+        _member(run, summary, log.curves, chosen[0], which)
+        for run, summary, log in zip(runs, summaries, logs, strict=True)
     ]
     groups = _grouped(members, group_by)
     plain = Comparison(groups, chosen, which)
@@ -214,12 +217,12 @@ def bands(group: Group, metric: str, axis: str) -> dict[str, Any] | None:
 
 def config_table(comparison: Comparison) -> list[dict[str, Any]]:
     """Options in which any two of the runs differ: the key, and the values in each group."""
-    configs = [member.record.config for member in comparison.members]
+    configs = [member.summary.config for member in comparison.members]
     return [
         {
             "key": key,
             "values": {
-                group.label: _distinct([one.record.config.get(key) for one in group.members])
+                group.label: _distinct([one.summary.config.get(key) for one in group.members])
                 for group in comparison.groups
             },
         }
@@ -240,7 +243,7 @@ def _banded(value: np.ndarray, low: np.ndarray, high: np.ndarray) -> dict[str, A
     }
 
 
-def _chosen_metrics(runs: Sequence[RunFolder], records: Sequence[RunRecord], metrics: Sequence[str]) -> list[str]:
+def _chosen_metrics(runs: Sequence[RunFolder], summaries: Sequence[RunSummary], metrics: Sequence[str]) -> list[str]:
     known = sorted({name for run in runs for name in _metric_names(run)})
     for name in metrics:
         if name not in known:
@@ -249,7 +252,7 @@ def _chosen_metrics(runs: Sequence[RunFolder], records: Sequence[RunRecord], met
             )
     if metrics:
         return list(metrics)
-    ranked_by = [record.metric for record in records]
+    ranked_by = [summary.metric for summary in summaries]
     score = max(dict.fromkeys(ranked_by), key=ranked_by.count)
     if score not in known:
         raise InputError(
@@ -259,13 +262,13 @@ def _chosen_metrics(runs: Sequence[RunFolder], records: Sequence[RunRecord], met
     return [score, *(name for name in ("eval/best_lap", "collect/return") if name in known and name != score)]
 
 
-def _member(run: RunFolder, record: RunRecord, curves: Mapping[str, Curve], metric: str, which: str) -> Member:
+def _member(run: RunFolder, summary: RunSummary, curves: Mapping[str, Curve], metric: str, which: str) -> Member:
     curve = curves[metric]
     score = None
     if not curve.is_empty:
         best = curve.value.min() if is_lower_better(metric) else curve.value.max()
         score = float(best if which == "best" else curve.value[-1])
-    return Member(run, record, run.read_manifest(), curves, score)
+    return Member(run, summary, run.read_manifest(), curves, score)
 
 
 def _metric_names(run: RunFolder) -> list[str]:
@@ -280,7 +283,7 @@ def _grouped(members: Sequence[Member], group_by: Sequence[str]) -> list[Group]:
         _check_key(key, members)
     keyed: dict[tuple[str, ...], list[Member]] = {}
     for member in members:
-        parts = [_value(member.record, key) for key in group_by] or [member.record.name, member.record.recipe]
+        parts = [_value(member.summary, key) for key in group_by] or [member.summary.name, member.summary.recipe]
         keyed.setdefault(tuple(map(str, parts)), []).append(member)
     if group_by:
         names = [key.removeprefix(CONFIG).split(".")[-1] for key in group_by]
@@ -292,11 +295,13 @@ def _grouped(members: Sequence[Member], group_by: Sequence[str]) -> list[Group]:
 
 def _labels(groups: Sequence[Sequence[Member]]) -> list[str]:
     """Names; where several recipes go by one name, what they differ in is added."""
-    names = [members[0].record.name for members in groups]
+    names = [members[0].summary.name for members in groups]
     labels = []
     for name, members in zip(names, groups, strict=True):
-        rivals = [other[0].record.config for other_name, other in zip(names, groups, strict=True) if other_name == name]
-        mine = members[0].record.config
+        rivals = [
+            other[0].summary.config for other_name, other in zip(names, groups, strict=True) if other_name == name
+        ]
+        mine = members[0].summary.config
         keys = [key for key in _differing(rivals) if key in mine]
         detail = ", ".join(f"{key.split('.')[-1]}={mine[key]}" for key in keys[:3])
         more = f" +{len(keys) - 3}" if len(keys) > 3 else ""
@@ -305,7 +310,7 @@ def _labels(groups: Sequence[Sequence[Member]]) -> list[str]:
 
 
 def _check_key(key: str, members: Sequence[Member]) -> None:
-    options = dict.fromkeys(name for member in members for name in member.record.config)
+    options = dict.fromkeys(name for member in members for name in member.summary.config)
     if key not in FIELDS and key.removeprefix(CONFIG) not in options:
         known = [*FIELDS, *options, *(CONFIG + name for name in options)]
         raise InputError(
@@ -314,15 +319,15 @@ def _check_key(key: str, members: Sequence[Member]) -> None:
         )
 
 
-def _value(record: RunRecord, key: str) -> Any:
-    return FIELDS[key](record) if key in FIELDS else record.config.get(key.removeprefix(CONFIG))
+def _value(summary: RunSummary, key: str) -> Any:
+    return FIELDS[key](summary) if key in FIELDS else summary.config.get(key.removeprefix(CONFIG))
 
 
 def _range(comparison: Comparison, task: str, given: Mapping[str, tuple[float, float]]) -> tuple[float, float]:
     """What counts as 0 and as 1 on a task: as given, or the first and the best score that any of its runs reached."""
     if task in given:
         return given[task]
-    curves = [one.curves[comparison.metric] for one in comparison.members if one.record.environment == task]
+    curves = [one.curves[comparison.metric] for one in comparison.members if one.summary.environment == task]
     values = [float(value) for curve in curves for value in curve.value]
     if not values:
         return 0.0, 1.0
@@ -347,7 +352,7 @@ def _obstacle(
 
 def tasks_of(group: Group) -> list[str]:
     """The tasks in which the group has scores."""
-    return sorted({one.record.environment for one in group.members if one.score is not None})
+    return sorted({one.summary.environment for one in group.members if one.score is not None})
 
 
 def _common_tasks(ours: Group, theirs: Group) -> list[str]:

@@ -22,7 +22,7 @@ def comparison_values(comparison: Comparison) -> dict[str, Any]:
         {
             "group": group.label,
             "runs": [
-                {"run": one.record.folder, "seed": one.record.seed, "status": one.record.status, "score": one.score}
+                {"run": one.summary.folder, "seed": one.summary.seed, "status": one.summary.status, "score": one.score}
                 for one in group.members
             ],
             **found[group.label],

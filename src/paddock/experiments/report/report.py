@@ -132,11 +132,11 @@ def _line(member: Member, metric: str) -> dict[str, Any] | None:
     if curve.is_empty:
         return None
     columns = {"steps": curve.steps, "seconds": curve.seconds, "value": curve.value}
-    return {"seed": member.record.seed} | {name: rounded(column) for name, column in columns.items()}
+    return {"seed": member.summary.seed} | {name: rounded(column) for name, column in columns.items()}
 
 
 def _run(member: Member) -> dict[str, Any]:
-    record, manifest = member.record, member.manifest
+    record, manifest = member.summary, member.manifest
     final = {name: float(curve.value[-1]) for name, curve in member.curves.items() if not curve.is_empty}
     return {
         "run": record.folder,
@@ -161,7 +161,7 @@ def _protocol(members: Sequence[Member]) -> list[dict[str, Any]]:
 
 
 def _facts(member: Member) -> dict[str, str]:
-    config, manifest = member.record.config, member.manifest
+    config, manifest = member.summary.config, member.manifest
     git, hardware = manifest.get("git") or {}, manifest.get("hardware") or {}
     versions = manifest.get("versions") or {}
     dirty = ", with uncommitted changes" if git.get("dirty") else ""
@@ -170,7 +170,7 @@ def _facts(member: Member) -> dict[str, str]:
         "Seed of evaluations": str(config.get("evaluation.seed")),
         "Deterministic actions": "yes" if config.get("evaluation.deterministic") else "no",
         "Evaluator": str(config.get("evaluation.evaluator._target_") or "whole episodes"),
-        "Seed of training": str(member.record.seed),
+        "Seed of training": str(member.summary.seed),
         "Commit": f"{git['commit'][:12]}{dirty}" if git.get("commit") else "not in a repository",
         "Processor": f"{hardware.get('processor', '?')}, {hardware.get('cores', '?')} cores",
         "Device": str(config.get("device")),

@@ -42,8 +42,8 @@ def search_values(config: TuneConfig, study: optuna.Study, attempts: Sequence[At
                 "values": dict(one.trial.values),
                 "status": one.status,
                 "value": one.value,
-                "run": one.record.folder if one.record else None,
-                "steps": one.record.agent_steps if one.record else None,
+                "run": one.summary.folder if one.summary else None,
+                "steps": one.summary.agent_steps if one.summary else None,
             }
             for one in attempts
         ],

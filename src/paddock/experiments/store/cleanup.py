@@ -12,9 +12,9 @@ from pathlib import Path
 from paddock.core.errors import InputError
 from paddock.core.reading import require_regular
 from paddock.experiments.run import RunFolder
-from paddock.experiments.store.records import ALIVE, DAMAGED, STARTING, RunRecord
 from paddock.experiments.store.show import folder_size
 from paddock.experiments.store.store import Store
+from paddock.experiments.store.summaries import ALIVE, DAMAGED, STARTING, RunSummary
 
 log = logging.getLogger(__name__)
 
@@ -45,19 +45,21 @@ def plan_cleanup(
     up their heavy files, oldest first, all of them or only until `max_size` bytes remain."""
     if keep_best is None and keep_recent is None and max_size is None:
         raise InputError("say what to keep: --keep-best N, --keep-recent N, --max-size SIZE, or several of them.")
-    records = store.records()
-    records = store.records(metrics={record.metric for record in records})
-    kept = {record.folder: "pinned" for record in records if record.is_pinned}
+    summaries = store.summaries()
+    summaries = store.summaries(metrics={summary.metric for summary in summaries})
+    kept = {summary.folder: "pinned" for summary in summaries if summary.is_pinned}
     spared = (*ALIVE, STARTING, DAMAGED)  # Of a damaged run nobody knows whether it is pinned.
-    kept |= {record.folder: record.status for record in records if record.status in spared and not record.is_pinned}
-    for record in _best(records, keep_best or 0):
-        kept.setdefault(record.folder, "among the best")
-    for record in records[len(records) - (keep_recent or 0) :]:
-        kept.setdefault(record.folder, "recent")
-    heavy = {record.folder: heavy_size(RunFolder(store.runs_dir / record.folder)) for record in records}
-    candidates = [record.folder for record in records if record.folder not in kept and heavy[record.folder]]
+    kept |= {
+        summary.folder: summary.status for summary in summaries if summary.status in spared and not summary.is_pinned
+    }
+    for summary in _best(summaries, keep_best or 0):
+        kept.setdefault(summary.folder, "among the best")
+    for summary in summaries[len(summaries) - (keep_recent or 0) :]:
+        kept.setdefault(summary.folder, "recent")
+    heavy = {summary.folder: heavy_size(RunFolder(store.runs_dir / summary.folder)) for summary in summaries}
+    candidates = [summary.folder for summary in summaries if summary.folder not in kept and heavy[summary.folder]]
     if max_size is not None:
-        candidates, others = _until(candidates, heavy, sum(_whole_sizes(store, records)) - max_size)
+        candidates, others = _until(candidates, heavy, sum(_whole_sizes(store, summaries)) - max_size)
         kept |= dict.fromkeys(others, "there is room")
     return Plan(kept, {folder: heavy[folder] for folder in candidates})
 
@@ -95,14 +97,14 @@ def parse_size(text: str) -> int:
     return int(float(match[1]) * UNITS[match[2].upper()])
 
 
-def _best(records: Sequence[RunRecord], count: int) -> list[RunRecord]:
+def _best(summaries: Sequence[RunSummary], count: int) -> list[RunSummary]:
     """The best of each environment, by what its runs are ranked by."""
-    by_task: dict[tuple[str, str], list[RunRecord]] = {}
-    for record in records:
-        if record.metric in record.metrics:
-            by_task.setdefault((record.environment, record.metric), []).append(record)
+    by_task: dict[tuple[str, str], list[RunSummary]] = {}
+    for summary in summaries:
+        if summary.metric in summary.metrics:
+            by_task.setdefault((summary.environment, summary.metric), []).append(summary)
     ranked = (sorted(some, key=lambda one: one.metrics[one.metric].high, reverse=True) for some in by_task.values())
-    return [record for some in ranked for record in some[:count]]
+    return [summary for some in ranked for summary in some[:count]]
 
 
 def _until(candidates: Sequence[str], heavy: dict[str, int], excess: int) -> tuple[list[str], list[str]]:
@@ -116,5 +118,5 @@ def _until(candidates: Sequence[str], heavy: dict[str, int], excess: int) -> tup
     return chosen, [folder for folder in candidates if folder not in chosen]
 
 
-def _whole_sizes(store: Store, records: Sequence[RunRecord]) -> list[int]:
-    return [folder_size(Path(store.runs_dir / record.folder)) for record in records]
+def _whole_sizes(store: Store, summaries: Sequence[RunSummary]) -> list[int]:
+    return [folder_size(Path(store.runs_dir / summary.folder)) for summary in summaries]

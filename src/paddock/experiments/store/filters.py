@@ -11,25 +11,25 @@ from typing import Any
 
 from paddock.core.conditions import COMPARISONS
 from paddock.core.errors import InputError, did_you_mean
-from paddock.experiments.store.records import RunRecord
 from paddock.experiments.store.store import Store
+from paddock.experiments.store.summaries import RunSummary
 
-FIELDS: dict[str, Callable[[RunRecord], Any]] = {
-    "run": lambda record: record.folder,
-    "id": lambda record: record.id,
-    "name": lambda record: record.name,
-    "status": lambda record: record.status,
-    "algorithm": lambda record: record.algorithm,
-    "environment": lambda record: record.environment,
-    "seed": lambda record: record.seed,
-    "agent_steps": lambda record: record.agent_steps,
-    "seconds": lambda record: record.seconds,
-    "created": lambda record: record.created,
-    "commit": lambda record: record.git_commit,
-    "dirty": lambda record: record.is_dirty,
-    "config_hash": lambda record: record.config_hash,
-    "pinned": lambda record: record.is_pinned,
-    "tag": lambda record: record.tags,
+FIELDS: dict[str, Callable[[RunSummary], Any]] = {
+    "run": lambda summary: summary.folder,
+    "id": lambda summary: summary.id,
+    "name": lambda summary: summary.name,
+    "status": lambda summary: summary.status,
+    "algorithm": lambda summary: summary.algorithm,
+    "environment": lambda summary: summary.environment,
+    "seed": lambda summary: summary.seed,
+    "agent_steps": lambda summary: summary.agent_steps,
+    "seconds": lambda summary: summary.seconds,
+    "created": lambda summary: summary.created,
+    "commit": lambda summary: summary.git_commit,
+    "dirty": lambda summary: summary.is_dirty,
+    "config_hash": lambda summary: summary.config_hash,
+    "pinned": lambda summary: summary.is_pinned,
+    "tag": lambda summary: summary.tags,
 }
 CONFIG = "config."
 AGGREGATES = {".max": "high", ".min": "low", ".last": "last"}
@@ -45,14 +45,14 @@ class Key:
     aggregate: str = "last"
     option: str | None = None
 
-    def of(self, record: RunRecord) -> Any:
+    def of(self, summary: RunSummary) -> Any:
         """The value, None where the run has none."""
         if self.metric is not None:
-            summary = record.metrics.get(self.metric)
-            return None if summary is None else getattr(summary, self.aggregate)
+            values = summary.metrics.get(self.metric)
+            return None if values is None else getattr(values, self.aggregate)
         if self.option is not None:
-            return record.config.get(self.option)
-        return FIELDS[self.text](record)
+            return summary.config.get(self.option)
+        return FIELDS[self.text](summary)
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ class Filter:
     symbol: str
     value: str
 
-    def holds(self, record: RunRecord) -> bool:
-        found = self.key.of(record)
+    def holds(self, summary: RunSummary) -> bool:
+        found = self.key.of(summary)
         if isinstance(found, tuple):
             is_in = any(fnmatch.fnmatchcase(str(one), self.value) for one in found)
             return is_in == (self.symbol != "!=")
@@ -123,22 +123,22 @@ def find_runs(
     is_ascending: bool = False,
     limit: int | None = None,
     keys: Iterable[Key] = (),
-) -> list[RunRecord]:
+) -> list[RunSummary]:
     """Runs that fulfil every condition: oldest first, or sorted by a key, the highest first; runs without it last.
 
-    keys: what else the records have to know.
+    keys: what else the summaries have to know.
     """
     conditions = [parse_filter(text, store) for text in filters]
     key = parse_key(sort, store) if sort else None
     needed = [*keys, *(condition.key for condition in conditions), *([key] if key else [])]
-    records = store.records(
+    summaries = store.summaries(
         metrics=[one.metric for one in needed if one.metric],
         with_config=any(one.option for one in needed),
     )
     found = [
-        record
-        for record in records
-        if all(condition.holds(record) for condition in conditions) and set(tags) <= set(record.tags)
+        summary
+        for summary in summaries
+        if all(condition.holds(summary) for condition in conditions) and set(tags) <= set(summary.tags)
     ]
     if key is not None:
         found = _sorted(found, key, is_ascending)
@@ -147,10 +147,10 @@ def find_runs(
     return found
 
 
-def _sorted(records: Sequence[RunRecord], key: Key, is_ascending: bool) -> list[RunRecord]:
-    having = [record for record in records if not _is_empty(key.of(record))]
-    lacking = [record for record in records if _is_empty(key.of(record))]
-    return sorted(having, key=lambda record: _order(key.of(record)), reverse=not is_ascending) + lacking
+def _sorted(summaries: Sequence[RunSummary], key: Key, is_ascending: bool) -> list[RunSummary]:
+    having = [summary for summary in summaries if not _is_empty(key.of(summary))]
+    lacking = [summary for summary in summaries if _is_empty(key.of(summary))]
+    return sorted(having, key=lambda summary: _order(key.of(summary)), reverse=not is_ascending) + lacking
 
 
 def _order(value: Any) -> tuple[int, float, str]:

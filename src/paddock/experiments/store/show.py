@@ -17,52 +17,52 @@ from paddock.core.results import result_files
 from paddock.core.trust import MARK, is_marked
 from paddock.experiments.display import STYLES, age, duration, make_console, make_table, markup, number, size
 from paddock.experiments.run import RunFolder
-from paddock.experiments.store.records import (
+from paddock.experiments.store.store import UNCOUNTED
+from paddock.experiments.store.summaries import (
     NOT_THE_RECIPE,
-    RunRecord,
+    RunSummary,
     as_of_now,
     log_damage,
-    read_record,
+    read_summary,
     readable,
     with_damage,
 )
-from paddock.experiments.store.store import UNCOUNTED
 from paddock.experiments.terminal_plot import plot, sparkline
 
 PERSONAL = ("name", "runs_dir", "tags", "schema_version")
 SHOWN_EVENTS = 12
-MOST_PARTS = 200  # files beside the records that are looked at
+MOST_PARTS = 200  # files beside a run's own ones that are looked at
 LARGEST = 64 * 2**20  # bytes of one of them
 
 
 def describe_run(run: RunFolder) -> dict[str, Any]:
     """A run as plain values. What cannot be read is left out, and a sentence of `damage` says so."""
-    record, damage = read_record(run), part_damage(run)
+    summary, damage = read_summary(run), part_damage(run)
     manifest = readable(run.read_manifest, []) or {}
     logged, noted = readable(run.metric_lines, damage), readable(run.event_lines, damage)
     rows = logged[0] if logged else []
-    damage += log_damage(record, run.metrics_file, logged[1]) if logged else []
-    damage += log_damage(record, run.events_file, noted[1]) if noted else []
-    record = as_of_now(with_damage(record, damage), run)
+    damage += log_damage(summary, run.metrics_file, logged[1]) if logged else []
+    damage += log_damage(summary, run.events_file, noted[1]) if noted else []
+    summary = as_of_now(with_damage(summary, damage), run)
     curves = _curves(rows)
     return {
         "run": run.name,
         "path": str(run.path),
-        "status": record.status,
-        "damage": list(record.damage),
-        "name": record.name,
-        "id": record.id,
-        "algorithm": record.algorithm,
-        "environment": record.environment,
-        "seed": record.seed,
-        "tags": list(record.tags),
-        "pinned": record.is_pinned,
-        "metric": record.metric,
+        "status": summary.status,
+        "damage": list(summary.damage),
+        "name": summary.name,
+        "id": summary.id,
+        "algorithm": summary.algorithm,
+        "environment": summary.environment,
+        "seed": summary.seed,
+        "tags": list(summary.tags),
+        "pinned": summary.is_pinned,
+        "metric": summary.metric,
         "manifest": manifest,
         "size": folder_size(run.path),
-        "agent_steps": rows[-1]["agent_steps"] if rows else record.agent_steps,
-        "seconds": rows[-1]["seconds"] if rows else record.seconds,
-        "config_differences": config_differences(manifest.get("origin"), record),
+        "agent_steps": rows[-1]["agent_steps"] if rows else summary.agent_steps,
+        "seconds": rows[-1]["seconds"] if rows else summary.seconds,
+        "config_differences": config_differences(manifest.get("origin"), summary),
         "metrics": {
             name: {"last": y[-1], "low": min(y), "high": max(y), "points": len(y)} for name, (_, y) in curves.items()
         },
@@ -71,11 +71,11 @@ def describe_run(run: RunFolder) -> dict[str, Any]:
     }
 
 
-def config_differences(origin: Mapping[str, Any] | None, record: RunRecord) -> dict[str, list[Any]] | None:
+def config_differences(origin: Mapping[str, Any] | None, summary: RunSummary) -> dict[str, list[Any]] | None:
     """Options by key, as [in the experiment, in this run]; None where either is not known or no more there."""
     from paddock.config.compose import compose
 
-    if not origin or not record.config:
+    if not origin or not summary.config:
         return None
     experiment, user, overrides = (origin.get(key) for key in ("experiment", "user", "overrides"))
     # A file outside the run is read where this user named it, not where a manifest from elsewhere does.
@@ -87,7 +87,7 @@ def config_differences(origin: Mapping[str, Any] | None, record: RunRecord) -> d
         return None
     changed = [str(text).partition("=")[0].lstrip("+~") for text in overrides or []]
     differences = {}
-    for key, value in record.config.items():
+    for key, value in summary.config.items():
         if key.split(".")[0] in PERSONAL:
             continue
         if key in written:
@@ -133,7 +133,7 @@ def folder_size(path: Path) -> int:
 
 
 def part_damage(run: RunFolder) -> list[str]:
-    """Sentences about files beside the run's own records that cannot be read: results, policies, checkpoints."""
+    """Sentences about files beside the run's own ones that cannot be read: results, policies, checkpoints."""
     folders = [(folder, "checkpoint.json") for folder in sorted(run.checkpoints.glob("step-*"))]
     files = [folder / name for folder, name in [*folders, (run.path, "channel.json")]]
     files += result_files(run.path) + sorted(run.policy.glob("*/*.json"))

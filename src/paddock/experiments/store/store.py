@@ -19,15 +19,15 @@ import msgspec
 from paddock.core.reading import DamagedError, open_regular
 from paddock.experiments.documents import LARGEST_LOG, LineReader, LogState
 from paddock.experiments.run import RunFolder, run_names
-from paddock.experiments.store.records import (
+from paddock.experiments.store.summaries import (
     ALIVE,
     UNSETTLED,
-    RunRecord,
-    Summary,
+    MetricSummary,
+    RunSummary,
     as_of_now,
     event_damage,
     log_damage,
-    read_record,
+    read_summary,
     with_damage,
 )
 
@@ -44,7 +44,7 @@ STAMPED = ("manifest.json", "metrics.jsonl", "labels.json", "config.yaml", "even
 LOG_STAMP = STAMPED.index("metrics.jsonl")
 MOST_STEPS = 2**62
 UNCOUNTED = ("env_frames", "agent_steps", "updates", "imagined_steps", "seconds", "phase")
-COLUMNS = tuple(field.name for field in fields(RunRecord) if field.name not in ("metrics", "config"))
+COLUMNS = tuple(field.name for field in fields(RunSummary) if field.name not in ("metrics", "config"))
 LISTS, FLAGS = ("tags", "damage"), ("is_dirty", "is_pinned")  # columns that SQLite has no type for
 NUMBERS, OPTIONAL = ("agent_steps", "seconds", *FLAGS), ("ended", "seed", "git_commit")
 KINDS: dict[str, Any] = {
@@ -87,7 +87,7 @@ class Store:
         with self._writing():
             self._read(run)
 
-    def records(self, *, metrics: Iterable[str] = (), with_config: bool = False) -> list[RunRecord]:
+    def summaries(self, *, metrics: Iterable[str] = (), with_config: bool = False) -> list[RunSummary]:
         """Every run, oldest first. A run whose process has died without a word has the status `crashed`, one with files
         that cannot be read the status `damaged`."""
         names = sorted(set(metrics))
@@ -131,16 +131,16 @@ class Store:
                 for table in ("runs", "configs", "metrics"):
                     self._database.executemany(f"DELETE FROM {table} WHERE folder = ?", [(name,) for name in gone])
 
-    def _records(self, metrics: Sequence[str], with_config: bool) -> list[RunRecord]:
+    def _records(self, metrics: Sequence[str], with_config: bool) -> list[RunSummary]:
         rows = self._database.execute(f"SELECT {', '.join(COLUMNS)} FROM runs ORDER BY created, folder")
-        summaries = self._summaries(metrics)
+        metric_summaries = self._metric_summaries(metrics)
         configs = dict(self._database.execute("SELECT folder, config FROM configs")) if with_config else {}
         found = []
         for row in rows:
             config = _object(configs[row[0]]) if row[0] in configs else {}
-            record = _record(row, summaries.get(row[0], {}), config)
-            is_settled = record.status not in UNSETTLED
-            found.append(record if is_settled else as_of_now(record, RunFolder(self.runs_dir / record.folder)))
+            summary = _summary(row, metric_summaries.get(row[0], {}), config)
+            is_settled = summary.status not in UNSETTLED
+            found.append(summary if is_settled else as_of_now(summary, RunFolder(self.runs_dir / summary.folder)))
         return found
 
     def _open(self) -> sqlite3.Connection:
@@ -214,37 +214,39 @@ class Store:
     def _read(self, run: RunFolder) -> None:
         """Enter a folder as it is now; of its metrics only the lines since the last time are read."""
         stamp = _stamp(run.path)
-        record = read_record(run)
+        summary = read_summary(run)
         query = "SELECT stamp, position, skipped FROM runs WHERE folder = ?"
         before, position, skipped = self._database.execute(query, (run.name,)).fetchone() or ("", 0, 0)
         # Resumed from a checkpoint, what came after it forgotten; or changed without having grown.
         if not _is_line_end(run.metrics_file, position) or _is_rewritten(before, stamp, position):
             position = skipped = 0
             self._database.execute("DELETE FROM metrics WHERE folder = ?", (run.name,))
-        news, sentences = _news(run, record, position, skipped)
-        if news.progress is not None and record.status in ALIVE:
-            record = replace(record, agent_steps=news.progress[0], seconds=news.progress[1])
-        if record.status not in ALIVE:
-            sentences += event_damage(record, run)
-        record = with_damage(record, sentences)
-        values = [json.dumps(value) if isinstance(value := getattr(record, name), tuple) else value for name in COLUMNS]
+        news, sentences = _news(run, summary, position, skipped)
+        if news.progress is not None and summary.status in ALIVE:
+            summary = replace(summary, agent_steps=news.progress[0], seconds=news.progress[1])
+        if summary.status not in ALIVE:
+            sentences += event_damage(summary, run)
+        summary = with_damage(summary, sentences)
+        values = [
+            json.dumps(value) if isinstance(value := getattr(summary, name), tuple) else value for name in COLUMNS
+        ]
         marks = ", ".join("?" * (len(COLUMNS) + 3))
         places = [stamp, news.position, news.skipped]
         self._database.execute(f"INSERT OR REPLACE INTO runs VALUES ({marks})", [*values, *places])
-        config = json.dumps(record.config, default=str)
+        config = json.dumps(summary.config, default=str)
         self._database.execute("INSERT OR REPLACE INTO configs VALUES (?, ?)", (run.name, config))
         self._database.executemany(
             "INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (folder, name) DO UPDATE SET last ="
             " excluded.last, low = min(low, excluded.low), high = max(high, excluded.high), step = excluded.step",
-            [(run.name, name, one.last, one.low, one.high, one.step) for name, one in news.summaries.items()],
+            [(run.name, name, one.last, one.low, one.high, one.step) for name, one in news.metric_summaries.items()],
         )
 
-    def _summaries(self, names: Sequence[str]) -> dict[str, dict[str, Summary]]:
-        found: dict[str, dict[str, Summary]] = {}
+    def _metric_summaries(self, names: Sequence[str]) -> dict[str, dict[str, MetricSummary]]:
+        found: dict[str, dict[str, MetricSummary]] = {}
         query = "SELECT folder, name, last, low, high, step FROM metrics WHERE name = ?"
         for asked in names:
             for folder, name, *values in self._database.execute(query, (asked,)):
-                found.setdefault(folder, {})[name] = Summary(*values)
+                found.setdefault(folder, {})[name] = MetricSummary(*values)
         return found
 
 
@@ -279,7 +281,7 @@ def _is_passing(error: Exception) -> bool:
     return code is not None and code & 0xFF in PASSING
 
 
-def _record(row: Sequence[Any], metrics: Mapping[str, Summary], config: Mapping[str, Any]) -> RunRecord:
+def _summary(row: Sequence[Any], metrics: Mapping[str, MetricSummary], config: Mapping[str, Any]) -> RunSummary:
     """A row of the index; a TypeError or ValueError where it holds what was never written there."""
     values = dict(zip(COLUMNS, row, strict=True))
     for name, kinds in KINDS.items():
@@ -289,7 +291,7 @@ def _record(row: Sequence[Any], metrics: Mapping[str, Summary], config: Mapping[
         values[name] = tuple(json.loads(values[name])) if values[name] != "[]" else ()
     for name in FLAGS:
         values[name] = bool(values[name])
-    return RunRecord(**values, metrics=metrics, config=config)
+    return RunSummary(**values, metrics=metrics, config=config)
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -332,28 +334,30 @@ class _News:
     """What a log says beyond a position: each metric, where the last line ended, the steps and seconds in that line.
     skipped: lines of the whole file that cannot be read."""
 
-    summaries: dict[str, Summary]
+    metric_summaries: dict[str, MetricSummary]
     position: int
     progress: tuple[int, float] | None
     skipped: int
 
 
-def _news(run: RunFolder, record: RunRecord, position: int, skipped: int) -> tuple[_News, list[str]]:
+def _news(run: RunFolder, summary: RunSummary, position: int, skipped: int) -> tuple[_News, list[str]]:
     """What is new in the log of a run, and what is wrong with it."""
     if not os.path.lexists(run.metrics_file):
-        return _News({}, 0, None, 0), log_damage(record, run.metrics_file, LogState())
+        return _News({}, 0, None, 0), log_damage(summary, run.metrics_file, LogState())
     try:
         with open_regular(run.metrics_file, limit=LARGEST_LOG) as opened:
             reader = LineReader(opened, position)
-            summaries, progress, more = _summarise(reader)
+            metric_summaries, progress, more = _summarise(reader)
     except (DamagedError, OSError) as error:
         return _News({}, 0, None, 0), [str(error)]
     is_empty = reader.position == 0 and not reader.is_torn
     state = LogState(skipped + more, is_torn=reader.is_torn, is_empty=is_empty)
-    return _News(summaries, reader.position, progress, state.skipped), log_damage(record, run.metrics_file, state)
+    return _News(metric_summaries, reader.position, progress, state.skipped), log_damage(
+        summary, run.metrics_file, state
+    )
 
 
-def _summarise(lines: Iterable[bytes]) -> tuple[dict[str, Summary], tuple[int, float] | None, int]:
+def _summarise(lines: Iterable[bytes]) -> tuple[dict[str, MetricSummary], tuple[int, float] | None, int]:
     """Each metric over the lines, the steps and seconds of the last one, and how many cannot be read."""
     decode = msgspec.json.Decoder(dict[str, float | str | None]).decode
     found: dict[str, list[float]] = {}
@@ -376,5 +380,7 @@ def _summarise(lines: Iterable[bytes]) -> tuple[dict[str, Summary], tuple[int, f
                     found[name] = [value, value, value, step]
                 else:
                     found[name] = [value, min(seen[1], value), max(seen[2], value), step]
-    summaries = {name: Summary(last, low, high, int(step)) for name, (last, low, high, step) in found.items()}
-    return summaries, progress, skipped
+    metric_summaries = {
+        name: MetricSummary(last, low, high, int(step)) for name, (last, low, high, step) in found.items()
+    }
+    return metric_summaries, progress, skipped

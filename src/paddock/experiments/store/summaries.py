@@ -28,7 +28,7 @@ NOT_THE_RECIPE = ("seed", "name", "tags", "runs_dir", "logging", "checkpoint", "
 
 
 @dataclass(frozen=True)
-class Summary:
+class MetricSummary:
     """One metric over a run: the last value, the lowest, the highest, and the agent steps of the last one."""
 
     last: float
@@ -38,7 +38,7 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class RunRecord:
+class RunSummary:
     """One run. created, ended: ISO times; seconds: wall clock of training; recipe: equal for runs that differ in seed
     only; metric: what the run's evaluation calls best; damage: sentences about files that cannot be read, in which case
     the status is `damaged`; metrics: those that were asked for."""
@@ -62,19 +62,19 @@ class RunRecord:
     tags: tuple[str, ...]
     metric: str
     damage: tuple[str, ...] = ()
-    metrics: Mapping[str, Summary] = field(default_factory=dict)
+    metrics: Mapping[str, MetricSummary] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
 
 
-def read_record(run: RunFolder) -> RunRecord:
-    """The record of a run's folder, without its metrics. A damaged file leaves its fields empty and a sentence."""
+def read_summary(run: RunFolder) -> RunSummary:
+    """The summary of a run's folder, without its metrics. A damaged file leaves its fields empty and a sentence."""
     damage: list[str] = []
     manifest = readable(run.read_manifest, damage) or {}
     config = _current_config(run, damage)
     plain: dict[str, Any] = {"tags": config.get("tags") or [], "pinned": False}
     labels = (readable(run.read_labels, damage) if run.has_labels() else None) or plain
     git = manifest.get("git") or {}
-    record = RunRecord(
+    summary = RunSummary(
         folder=run.name,
         id=manifest.get("id", ""),
         name=config.get("name") or run.name,
@@ -95,40 +95,40 @@ def read_record(run: RunFolder) -> RunRecord:
         metric=(config.get("evaluation") or {}).get("metric") or "eval/return",
         config=dict(flatten(config)),
     )
-    return with_damage(record, damage)
+    return with_damage(summary, damage)
 
 
-def with_damage(record: RunRecord, sentences: Sequence[str]) -> RunRecord:
-    """The record with these sentences beside those that it has; any of them makes the run a damaged one."""
+def with_damage(summary: RunSummary, sentences: Sequence[str]) -> RunSummary:
+    """The summary with these sentences beside those that it has; any of them makes the run a damaged one."""
     if not sentences:
-        return record
-    return replace(record, status=DAMAGED, damage=tuple(dict.fromkeys([*record.damage, *sentences])))
+        return summary
+    return replace(summary, status=DAMAGED, damage=tuple(dict.fromkeys([*summary.damage, *sentences])))
 
 
-def log_damage(record: RunRecord, file: Path, state: LogState) -> list[str]:
+def log_damage(summary: RunSummary, file: Path, state: LogState) -> list[str]:
     """What is wrong with a log of a run. Only one that was cut off may end within a line, or before the first."""
     sentences = state.damage(file)
-    if record.status == FINISHED and state.is_torn:
+    if summary.status == FINISHED and state.is_torn:
         sentences.append(f"'{file}' ends within a line, though the run has finished.")
-    if record.status == FINISHED and state.is_empty and record.agent_steps:
-        sentences.append(f"'{file}' holds nothing, though the run made {record.agent_steps:,} steps.")
+    if summary.status == FINISHED and state.is_empty and summary.agent_steps:
+        sentences.append(f"'{file}' holds nothing, though the run made {summary.agent_steps:,} steps.")
     return sentences
 
 
-def event_damage(record: RunRecord, run: RunFolder) -> list[str]:
+def event_damage(summary: RunSummary, run: RunFolder) -> list[str]:
     """What is wrong with the events of a run."""
     damage: list[str] = []
     noted = readable(run.event_lines, damage)
-    return damage if noted is None else log_damage(record, run.events_file, noted[1])
+    return damage if noted is None else log_damage(summary, run.events_file, noted[1])
 
 
-def as_of_now(record: RunRecord, run: RunFolder) -> RunRecord:
-    """The record with the status that the run has if no process holds it any more."""
-    if record.status not in UNSETTLED or run.is_held():
-        return record
-    if record.status == STARTING:
-        return with_damage(record, [f"'{run.manifest_file}' is missing, or says nothing."])
-    return replace(record, status=CRASHED)
+def as_of_now(summary: RunSummary, run: RunFolder) -> RunSummary:
+    """The summary with the status that the run has if no process holds it any more."""
+    if summary.status not in UNSETTLED or run.is_held():
+        return summary
+    if summary.status == STARTING:
+        return with_damage(summary, [f"'{run.manifest_file}' is missing, or says nothing."])
+    return replace(summary, status=CRASHED)
 
 
 def readable_runs(runs: Sequence[RunFolder]) -> tuple[list[RunFolder], list[str]]:
