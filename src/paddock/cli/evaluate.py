@@ -63,8 +63,9 @@ def evaluate(
 ) -> None:
     """Evaluate a trained policy: whole episodes, fixed seeds, frozen parameters."""
     from paddock.evaluation.evaluator import record_video
-    from paddock.experiments.display import say, show_table
+    from paddock.orchestration.evaluation_report import show_evaluation
     from paddock.orchestration.subject import find_subject
+    from paddock.racing.unseen import unseen_sentences
     from paddock.render.video import watched
 
     if which not in ("best", "latest"):
@@ -90,39 +91,13 @@ def evaluate(
         with showing(f"filming {file.name}", "frames") as advance, watched(advance):
             record(found.actor, found.make_env, file, seed=seed, deterministic=not stochastic)
         values["video"] = str(file)
-    _warn_of_unseen(found, result, is_chosen=any(text.startswith("environment.track") for text in overrides))
+    if any(text.startswith("environment.track") for text in overrides):
+        for sentence in unseen_sentences(found, result):
+            typer.echo(sentence, err=True)
     if as_json:
         print(json.dumps(values, indent=2))
-        return
-    kind = "sampled" if stochastic else "deterministic"
-    rows = result.table()
-    if len(rows) == 1:  # A single row reads better upright.
-        rows = [{"metric": name, "value": text} for name, text in rows[0].items()]
-    columns = [name if number == 0 else f">{name}" for number, name in enumerate(rows[0])]
-    details = [name for name in rows[0] if "delta" in name or "std" in name]
-    say(f"{found.name}: {episodes} {kind} episodes, seed {seed}")
-    show_table(columns, [list(row.values()) for row in rows], droppable=details)
-    if found.note:
-        typer.echo(found.note)
-    if video:
-        typer.echo(f"video: {values['video']}")
-
-
-def _warn_of_unseen(found: Any, result: Any, *, is_chosen: bool) -> None:
-    """Say on standard error which of the chosen tracks a policy never saw, and what helps where it does not finish."""
-    from paddock.racing.laps.drive import Laps
-    from paddock.racing.unseen import is_unseen, saved_environment, unseen_advice, unseen_note
-
-    if not is_chosen or not isinstance(result, Laps):
-        return
-    environment = saved_environment(found.folder)
-    unseen = [track for track in dict.fromkeys(result.track) if is_unseen(environment, track)]
-    note = unseen_note(found.name, environment, ", ".join(unseen)) if unseen else None
-    if note is not None:
-        typer.echo(note, err=True)
-        failed = [track for track in unseen if not result.of_track(track).finished.any()]
-        if failed:
-            typer.echo(unseen_advice(failed[0]), err=True)
+    else:
+        show_evaluation(found, result, values)
 
 
 def _evaluate_model(
@@ -130,7 +105,7 @@ def _evaluate_model(
 ) -> None:
     """Print what the world model of a subject knows, beside one that knows nothing."""
     from paddock.evaluation.world_model.report import evaluate_world_model, illustrate
-    from paddock.experiments.display import say, show_table
+    from paddock.orchestration.evaluation_report import show_model_report
 
     report = evaluate_world_model(
         found, context=CONTEXT, horizon=horizon, episodes=episodes, seed=seed, deterministic=deterministic
@@ -141,10 +116,5 @@ def _evaluate_model(
         values["video"], values["picture"] = map(str, files)
     if as_json:
         print(json.dumps(values, indent=2))
-        return
-    rows = report.table()
-    say(f"{found.name}: errors as shares of the variance on held-out episodes, scores of {episodes} episodes")
-    show_table([f">{name}" if name else name for name in rows[0]], [list(row.values()) for row in rows])
-    for name in ("video", "picture"):
-        if name in values:
-            typer.echo(f"{name}: {values[name]}")
+    else:
+        show_model_report(report, values)

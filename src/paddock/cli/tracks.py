@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from paddock.cli.completion import CARS, complete_from, complete_tracks
 
-if TYPE_CHECKING:
-    from paddock.sim.summaries import BadTrack, TrackSummary
-
 app = typer.Typer(help="List, draw, generate, import and remove tracks.", no_args_is_help=True)
-
-ROOM_FOR_DESCRIPTIONS = 130  # characters across, from which the list has a column for them
 
 CarOption = Annotated[
     str,
@@ -32,54 +26,20 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 @app.command("list")
 def list_tracks(car: CarOption = "gt", as_json: JsonOption = False) -> None:
     """The shipped circuits from easy to hard, then your imported tracks, with a car's reference time on each."""
+    from paddock.racing.track_list import list_table, listed_values
     from paddock.sim.summaries import BadTrack, summarise_all
     from paddock.sim.tracks.circuits import circuit_names
     from paddock.sim.tracks.sources import user_track_names
 
     entries = list(summarise_all([*circuit_names(), *user_track_names()], car))
-    good = [entry for entry in entries if not isinstance(entry, BadTrack)]
-    bad = [entry for entry in entries if isinstance(entry, BadTrack)]
     if as_json:
-        typer.echo(json.dumps([_as_values(entry) for entry in entries], indent=2))
+        typer.echo(json.dumps([listed_values(entry) for entry in entries], indent=2))
         return
-    Console().print(_table(good, bad, car))
-    for entry in bad:
-        typer.echo(f"{entry.name}: {entry.error}", err=True)
-
-
-def _as_values(entry: TrackSummary | BadTrack) -> dict[str, Any]:
-    """One form for both: the facts of a track that cannot be used are null, and `error` says why."""
-    from paddock.sim.summaries import TrackSummary
-
-    facts = dict.fromkeys(field.name for field in fields(TrackSummary))
-    return {**facts, "error": None, **asdict(entry)}
-
-
-def _table(good: list[TrackSummary], bad: list[BadTrack], car: str) -> Table:
-    from paddock.render.track_picture import format_lap_time
-
-    is_wide = Console().width >= ROOM_FOR_DESCRIPTIONS
-    table = Table(title=f"Tracks, with the reference lap of the {car}")
-    table.add_column("track")
-    for heading in ("length", "width", "corners"):
-        table.add_column(heading, justify="right")
-    table.add_column("difficulty")
-    table.add_column("reference", justify="right")
-    if is_wide:
-        table.add_column("")
-    for summary in good:
-        cells = [
-            summary.name,
-            f"{summary.length_m:,.0f} m",
-            f"{summary.width_m:.1f} m",
-            str(summary.corners),
-            summary.difficulty,
-            format_lap_time(summary.reference_s),
-        ]
-        table.add_row(*cells, *([summary.description] if is_wide else []))
-    for entry in bad:
-        table.add_row(entry.name, "-", "-", "-", "cannot be used", "-", *(["See below"] if is_wide else []))
-    return table
+    console = Console()
+    console.print(list_table(entries, car, width=console.width))
+    for entry in entries:
+        if isinstance(entry, BadTrack):
+            typer.echo(f"{entry.name}: {entry.error}", err=True)
 
 
 @app.command("show")
@@ -95,6 +55,7 @@ def show_track(
     as_json: JsonOption = False,
 ) -> None:
     """Draw a track with a car's reference line coloured by speed."""
+    from paddock.racing.track_list import facts_table
     from paddock.render.track_picture import track_picture
     from paddock.sim.reference.lap import reference_lap
     from paddock.sim.summaries import summarise, track_for_car
@@ -106,11 +67,7 @@ def show_track(
     if as_json:
         typer.echo(json.dumps(asdict(summary) | {"picture": str(picture)}, indent=2))
         return
-    table = Table(show_header=False, title=f"{summary.name} with the {car}")
-    for key, value in asdict(summary).items():
-        if key not in ("name", "car"):
-            table.add_row(key, ", ".join(map(str, value)) if isinstance(value, tuple) else str(value))
-    Console().print(table)
+    Console().print(facts_table(summary))
     typer.echo(f"picture: {picture}")
 
 
@@ -129,6 +86,7 @@ def generate_track(
     as_json: JsonOption = False,
 ) -> None:
     """Make a seeded track and write it as CSV."""
+    from paddock.racing.track_list import file_values
     from paddock.sim.tracks.csv import write_track_csv
     from paddock.sim.tracks.procedural import ProceduralSettings, procedural_track
 
@@ -136,8 +94,7 @@ def generate_track(
     output = output or Path(f"procedural-{seed}.csv")
     write_track_csv(track, output)
     if as_json:
-        facts = {"name": track.name, "length_m": round(track.length, 1), "file": str(output)}
-        typer.echo(json.dumps(facts, indent=2))
+        typer.echo(json.dumps(file_values(track, output), indent=2))
     else:
         typer.echo(f"{track.name}: {track.length:,.0f} m, written to {output}")
 
@@ -162,13 +119,13 @@ def import_track(
     What a survey cannot mean is repaired, with a sentence for each change: an inside edge that folds over itself is
     narrowed by the least amount, a crossing is taken for a bridge, points given twice are left out.
     """
+    from paddock.racing.track_list import file_values
     from paddock.sim.tracks.sources import keep_track
 
     kept = keep_track(file, name=name, car=car, bridge=bridge, replace=replace, strict=strict)
     track = kept.track
     if as_json:
-        facts = {"name": track.name, "length_m": round(track.length, 1), "file": str(kept.path)}
-        typer.echo(json.dumps({**facts, "repairs": list(kept.repairs)}, indent=2))
+        typer.echo(json.dumps({**file_values(track, kept.path), "repairs": list(kept.repairs)}, indent=2))
         return
     for sentence in kept.repairs:
         typer.echo(f"repaired: {sentence}")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from paddock.cli.sweep import stopping
 from paddock.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ def train_side_by_side(context: typer.Context, requests: Sequence[Request], jobs
     from paddock.experiments.campaigns.executor import LocalExecutor
     from paddock.experiments.campaigns.live_table import LiveTable
     from paddock.experiments.campaigns.seeds import COLUMNS, FAILED, run_seeds, seed_rows, seed_values
+    from paddock.experiments.campaigns.stopping import stop_requests
     from paddock.orchestration.launch import resolve
 
     if len(requests) < 2:
@@ -34,7 +34,7 @@ def train_side_by_side(context: typer.Context, requests: Sequence[Request], jobs
     settings = everything[0]
     metric = settings.evaluation.metric
     columns = [*COLUMNS, f">{metric}", "run"]
-    with LiveTable(columns, status=1, quiet=as_json, vanishes=True) as table, stopping() as is_asked_to_stop:
+    with LiveTable(columns, status=1, quiet=as_json, vanishes=True) as table, stop_requests() as is_asked_to_stop:
         progress = run_seeds(
             ["train", *_typed_again(context)],
             [request.seed for request in requests if request.seed is not None],

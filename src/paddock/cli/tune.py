@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from paddock.cli.run_options import JsonOption, PluginOption
-from paddock.cli.sweep import stopping
 
 app = typer.Typer(pretty_exceptions_enable=False)
 
@@ -26,29 +25,24 @@ def tune(
     """Search with Optuna, or continue a search; trials without promise are stopped early."""
     from paddock.experiments.campaigns.executor import LocalExecutor
     from paddock.experiments.campaigns.live_table import LiveTable
+    from paddock.experiments.campaigns.stopping import stop_requests
     from paddock.experiments.campaigns.trials import Campaign, checked_campaign, read_campaign
-    from paddock.experiments.campaigns.tune import Attempt, TuneConfig, open_study, run_search
-    from paddock.experiments.display import duration, number
-    from paddock.experiments.report.tune import search_values, write_tune_report
+    from paddock.experiments.campaigns.tune import COLUMNS, TuneConfig, open_study, run_search, search_rows
+    from paddock.experiments.report.tune import search_values, show_best, write_tune_report
 
     given = read_campaign(file, TuneConfig)
     config = checked_campaign(given, given.parameters)
     campaign = Campaign(config)
 
-    def row(one: Attempt) -> list[str]:
-        summary = one.summary
-        work = [number(summary.agent_steps), duration(summary.seconds)] if summary else ["", ""]
-        return [str(one.number), one.trial.label, one.status, *work, number(one.value)]
-
-    columns = [">trial", "options", "status", ">steps", ">time", f">{config.metric}"]
-    with campaign.held(), LiveTable(columns, status=2, quiet=as_json) as table, stopping() as is_asked_to_stop:
+    columns = [*COLUMNS, f">{config.metric}"]
+    with campaign.held(), LiveTable(columns, status=2, quiet=as_json) as table, stop_requests() as is_asked_to_stop:
         study = open_study(config, campaign)
         found = run_search(
             config,
             campaign,
             LocalExecutor(config.parallel_jobs),
             study,
-            watch=lambda attempts: table.show([row(one) for one in attempts]),
+            watch=lambda attempts: table.show(search_rows(attempts)),
             is_asked_to_stop=is_asked_to_stop,
         )
         page = write_tune_report(html or Path("reports") / f"{config.name}.html", config, study, found)
@@ -56,8 +50,5 @@ def tune(
     if as_json:
         print(json.dumps({**values, "report": str(page)}, indent=2))
         return
-    if values["best"] is not None:
-        best = values["trials"][values["best"]]
-        print(f"best: trial {best['number']}, {config.metric} {number(best['value'])}, run {best['run']}")
-        print("      " + " ".join(f"{name}={value}" for name, value in best["values"].items()))
+    show_best(values)
     print(f"report: {page}")

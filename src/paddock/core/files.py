@@ -126,3 +126,18 @@ def keep_private() -> None:
     """From here on this process makes files for its user alone, or for the group to read where runs are shared."""
     before = os.umask(0o077)
     os.umask(before | (0o027 if is_shared() else 0o077))
+
+
+def folder_size(path: Path) -> int:
+    """Bytes on disk; what is linked twice is counted once, what is gone or forbidden not at all."""
+    seen, total = set(), 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            try:
+                status = os.lstat(os.path.join(folder, name))
+            except OSError:  # A living run thins out its checkpoints.
+                continue
+            if stat.S_ISREG(status.st_mode) and (status.st_dev, status.st_ino) not in seen:
+                seen.add((status.st_dev, status.st_ino))
+                total += status.st_size
+    return total

@@ -17,13 +17,14 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import psutil
 import yaml
 
+from paddock.core.clock import now
 from paddock.core.errors import InputError, PaddockError, did_you_mean
 from paddock.core.files import append_line, files_like, make_run_folder, open_for_writing, replace_file
 from paddock.core.reading import DamagedError, open_regular
@@ -270,10 +271,6 @@ def environment_info() -> dict[str, Any]:
             "system": platform.system(),
         },
     }
-
-
-def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def _is_run(folder: str) -> bool:

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from paddock.core.errors import InputError, PaddockError, did_you_mean
 from paddock.core.reading import read_json
 from paddock.core.trust import FILE, PACKAGE, check, dangers
 from paddock.core.user_code import KeptCode, split_reference
+from paddock.experiments.display import make_console, markup, number
 from paddock.experiments.documents import Count, checked
 from paddock.experiments.run import RunFolder, environment_info
 
@@ -45,7 +46,7 @@ class Divergence:
 @dataclass(frozen=True)
 class Verdict:
     """points: logged points that were compared, the last at `agent_steps`. is_policy_equal: of the final policies, None
-    where they are of different steps. differences: of the surroundings, as (name, then, now)."""
+    where they are of different steps. differences: of code, versions and machine, as (name, then, now)."""
 
     run: str
     start: str
@@ -59,6 +60,9 @@ class Verdict:
     @property
     def is_identical(self) -> bool:
         return self.divergence is None and self.is_policy_equal is not False
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "is_identical": self.is_identical}
 
 
 def verify(
@@ -240,3 +244,31 @@ def _notes(run: RunFolder) -> list[str]:
     if (run.read_manifest().get("git") or {}).get("dirty"):
         notes.append("the run's code had uncommitted changes")
     return notes
+
+
+def show_verdict(verdict: Verdict) -> None:
+    """Print whether the run came out the same, and what is different around it."""
+    console, divergence = make_console(), verdict.divergence
+    reached = f"{verdict.points} logged points"
+    if divergence is not None:
+        console.print(
+            f"[bold red]diverges at step {divergence.agent_steps:,}[/]: {markup(divergence.quantity)} was "
+            f"{markup(repr(divergence.original))}, is now {markup(repr(divergence.replayed))}. "
+            f"Identical up to step {verdict.agent_steps:,}.",
+            soft_wrap=True,
+        )
+    elif verdict.is_policy_equal is False:
+        console.print(f"[bold red]the final policies differ[/], though {reached} are identical.")
+    else:
+        policy = ", and the final policies bit by bit" if verdict.is_policy_equal else ""
+        console.print(
+            f"[bold green]identical to step {verdict.agent_steps:,}[/]: {reached} from {verdict.start}{policy}.",
+            soft_wrap=True,
+        )
+    for name, then, now in verdict.differences:
+        was, is_now = (markup(number(value) or "unknown") for value in (then, now))
+        console.print(f"  differs: {markup(name)} was {was}, is now {is_now}")
+    if not verdict.differences:
+        console.print("  same code, versions and machine as the run.")
+    for note in verdict.notes:
+        console.print(f"  note: {note}.")

@@ -15,9 +15,9 @@ from pydantic import Field
 
 from paddock.buffers.segments import OnDisk, Segmented
 from paddock.config.schema import Schema
+from paddock.core.clock import now
 from paddock.core.errors import InputError, PaddockError
 from paddock.core.trees import load_tree, save_tree
-from paddock.experiments.run import now
 from paddock.orchestration.seal import NAME, Seal, UnknownFormatError, place_in_time, read_seal, write_seal
 
 PINNED = "pinned"

@@ -15,6 +15,7 @@ from paddock.config.schema import instantiate
 from paddock.control.requests import Control
 from paddock.control.service import Desk
 from paddock.core.cadence import Every
+from paddock.core.clock import now
 from paddock.core.errors import InputError, NonFiniteError, PaddockError
 from paddock.core.files import make_folder, replace_file
 from paddock.core.seeding import get_random_state, set_random_state
@@ -22,7 +23,7 @@ from paddock.core.trees import save_tree
 from paddock.environments.calls import CutOff, EnvironmentFailure
 from paddock.evaluation.evaluator import Evaluator, Probe, evaluate, record_video
 from paddock.evaluation.results import keep_result
-from paddock.experiments.run import RunFolder, now
+from paddock.experiments.run import RunFolder
 from paddock.experiments.store.store import register
 from paddock.orchestration.checkpoint import Checkpoint, CheckpointStore
 from paddock.orchestration.diagnostics import Diagnostics

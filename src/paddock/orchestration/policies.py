@@ -12,12 +12,13 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from paddock.core.clock import now
 from paddock.core.errors import InputError, did_you_mean
 from paddock.core.files import make_folder, replace_file
 from paddock.core.reading import DamagedError, read_json
 from paddock.core.trust import sign
 from paddock.experiments.documents import Count, checked
-from paddock.experiments.run import RunFolder, now
+from paddock.experiments.run import RunFolder
 
 RECORD = "record.json"
 BEST, LATEST = "best", "latest"

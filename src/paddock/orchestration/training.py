@@ -17,7 +17,7 @@ from paddock.core.errors import InputError
 from paddock.core.seeding import get_random_state, set_random_state
 from paddock.experiments.campaigns.trials import override_value
 from paddock.experiments.run import RunFolder
-from paddock.experiments.store.summaries import ALIVE, CRASHED
+from paddock.experiments.store.summaries import status_now
 from paddock.orchestration import summary
 from paddock.orchestration.agent import Agent, load_agent
 from paddock.orchestration.launch import Request, new_run, resolve, resumed_run
@@ -46,7 +46,7 @@ class Run:
     def status(self) -> str:
         """finished, stopped, failed, running, paused, or crashed: the process ended without a word."""
         status = str(self._files.read_manifest().get("status", "unknown"))
-        return CRASHED if status in ALIVE and not self._files.is_held() else status
+        return status_now(status, self._files)
 
     @property
     def config(self) -> dict[str, Any]:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paddock.core.reading import read_json
 from paddock.core.text import printable
 from paddock.experiments.run import RunFolder
 from paddock.sim.tracks.sources import DEFAULT_TRACK
 from paddock.sim.tracks.track import PROCEDURAL_PREFIX
+
+if TYPE_CHECKING:
+    from paddock.evaluation.evaluator import EvaluationResult
+    from paddock.evaluation.subject import Subject
 
 FOR_ANY_TRACK = "racing_multi_track"  # the experiment whose agents are for circuits that they never saw
 Environment = Mapping[str, Any]  # as a policy or a run saves it
@@ -68,6 +72,21 @@ def unseen_advice(track: str) -> str:
         f"For circuits that an agent has not seen: paddock train {FOR_ANY_TRACK}. "
         f"For this one: paddock train racing environment.track={track}"
     )
+
+
+def unseen_sentences(subject: Subject, result: EvaluationResult) -> list[str]:
+    """Which of the tracks of an evaluation the policy never saw, and what helps where it does not get round."""
+    from paddock.racing.laps.drive import Laps
+
+    if not isinstance(result, Laps):
+        return []
+    environment = saved_environment(subject.folder)
+    unseen = [track for track in dict.fromkeys(result.track) if is_unseen(environment, track)]
+    note = unseen_note(subject.name, environment, ", ".join(unseen)) if unseen else None
+    if note is None:
+        return []
+    failed = [track for track in unseen if not result.of_track(track).finished.any()]
+    return [note, unseen_advice(failed[0])] if failed else [note]
 
 
 def _names(environment: Environment) -> list[str]:

@@ -14,10 +14,12 @@ from pydantic import BeforeValidator, Field, model_validator
 from paddock.config.schema import Schema
 from paddock.experiments.campaigns.executor import Executor
 from paddock.experiments.campaigns.trials import INTERRUPTED, Campaign, CampaignConfig, Trial
-from paddock.experiments.store.summaries import ALIVE, RUNNING, RunSummary
+from paddock.experiments.store.summaries import ALIVE, CRASHED, RUNNING, RunSummary
 
 LOOK_EVERY = 0.5  # s
 WAITING, FAILED = "waiting", "failed"
+FAILURES = (FAILED, CRASHED)
+COLUMNS = ("trial", ">seed", "status", ">steps", ">time")
 
 
 class RangeConfig(Schema):
@@ -165,3 +167,28 @@ def sweep_rows(progress: Sequence[Progress], metric: str) -> list[list[str]]:
             ]
         )
     return rows
+
+
+def trial_values(config: SweepConfig) -> list[dict[str, Any]]:
+    """The runs that there would be, as plain values."""
+    return [{"values": dict(trial.values), "seed": trial.seed} for trial in config.trials()]
+
+
+def sweep_values(progress: Sequence[Progress], metric: str) -> list[dict[str, Any]]:
+    """How each trial stands, as plain values."""
+    rows = []
+    for one in progress:
+        summary = one.summary
+        values = summary.metrics.get(metric) if summary else None
+        row = {"values": dict(one.trial.values), "seed": one.trial.seed, "status": one.status}
+        rows.append({**row, "run": summary.folder if summary else None, metric: values.last if values else None})
+    return rows
+
+
+def show_ending(config: SweepConfig, campaign: Campaign, progress: Sequence[Progress]) -> None:
+    """Which trials failed, and the command that compares them all."""
+    for one in progress:
+        if one.status in FAILURES:
+            print(f"{one.status}: {one.trial.label}, seed {one.trial.seed}; see {campaign.job(one.trial, None).log}")
+    groups = "".join(f" --group-by config.{name}" for name in config.parameters)
+    print(f"Next: paddock compare {config.name}{groups} --runs-dir {config.runs_dir}")

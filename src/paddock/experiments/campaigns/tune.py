@@ -8,7 +8,7 @@ from __future__ import annotations
 import fcntl
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -29,6 +29,7 @@ from paddock.experiments.run import RunFolder
 from paddock.experiments.store.summaries import ALIVE, RunSummary
 
 PRUNED = "pruned"
+COLUMNS = (">trial", "options", "status", ">steps", ">time")
 
 
 class SpaceConfig(Schema):
@@ -244,3 +245,15 @@ def importances(study: optuna.Study) -> dict[str, float]:
             name: float(one)
             for name, one in optuna.importance.get_param_importances(study, evaluator=evaluator).items()
         }
+
+
+def search_rows(attempts: Sequence[Attempt]) -> list[list[str]]:
+    """Cells of the live table."""
+    from paddock.experiments.display import duration, number
+
+    rows = []
+    for one in attempts:
+        summary = one.summary
+        work = [number(summary.agent_steps), duration(summary.seconds)] if summary else ["", ""]
+        rows.append([str(one.number), one.trial.label, one.status, *work, number(one.value)])
+    return rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import optuna
 
 from paddock import __version__
 from paddock.experiments.campaigns.tune import Attempt, TuneConfig, importances
+from paddock.experiments.display import number
 from paddock.experiments.report.report import write_page
 
 
@@ -48,3 +49,11 @@ def search_values(config: TuneConfig, study: optuna.Study, attempts: Sequence[At
             for one in attempts
         ],
     }
+
+
+def show_best(values: Mapping[str, Any]) -> None:
+    """Print the best trial of a search, if one has finished."""
+    if values["best"] is not None:
+        best = values["trials"][values["best"]]
+        print(f"best: trial {best['number']}, {values['metric']} {number(best['value'])}, run {best['run']}")
+        print("      " + " ".join(f"{name}={value}" for name, value in best["values"].items()))

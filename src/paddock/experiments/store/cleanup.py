@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.core.errors import InputError
+from paddock.core.files import folder_size
 from paddock.core.reading import require_regular
 from paddock.experiments.run import RunFolder
-from paddock.experiments.store.show import folder_size
 from paddock.experiments.store.store import Store
 from paddock.experiments.store.summaries import ALIVE, DAMAGED, STARTING, RunSummary
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-import stat
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from paddock.core.errors import InputError
+from paddock.core.files import folder_size
 from paddock.core.mappings import flatten
 from paddock.core.reading import read_json
 from paddock.core.results import result_files
@@ -115,21 +115,6 @@ def show_run(values: Mapping[str, Any], *, width: int | None = None) -> None:
     _show_curves(console, values, wide)
     _show_metrics(console, values)
     _show_events(console, values["events"])
-
-
-def folder_size(path: Path) -> int:
-    """Bytes on disk; what is linked twice is counted once, what is gone or forbidden not at all."""
-    seen, total = set(), 0
-    for folder, _, names in os.walk(path):
-        for name in names:
-            try:
-                status = os.lstat(os.path.join(folder, name))
-            except OSError:  # A living run thins out its checkpoints.
-                continue
-            if stat.S_ISREG(status.st_mode) and (status.st_dev, status.st_ino) not in seen:
-                seen.add((status.st_dev, status.st_ino))
-                total += status.st_size
-    return total
 
 
 def part_damage(run: RunFolder) -> list[str]:

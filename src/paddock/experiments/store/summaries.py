@@ -128,7 +128,12 @@ def as_of_now(summary: RunSummary, run: RunFolder) -> RunSummary:
         return summary
     if summary.status == STARTING:
         return with_damage(summary, [f"'{run.manifest_file}' is missing, or says nothing."])
-    return replace(summary, status=CRASHED)
+    return replace(summary, status=status_now(summary.status, run))
+
+
+def status_now(status: str, run: RunFolder) -> str:
+    """The status as written, or `crashed` where only a living process can have it and none holds the run."""
+    return CRASHED if status in ALIVE and not run.is_held() else status
 
 
 def readable_runs(runs: Sequence[RunFolder]) -> tuple[list[RunFolder], list[str]]:

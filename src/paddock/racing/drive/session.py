@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from paddock.control.channel import Channel
 from paddock.control.requests import Answer, Control, Request
+from paddock.core.clock import now
 from paddock.core.errors import InputError, unknown_choice
-from paddock.experiments.run import RunFolder, manifest, now
+from paddock.experiments.run import RunFolder, manifest
 from paddock.racing.drive.drivers import Hands
 from paddock.racing.drive.recording import Demonstration, LapKeeper
 from paddock.racing.drive.setup import DriveRequest, Grid
