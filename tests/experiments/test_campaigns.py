@@ -110,14 +110,16 @@ def test_a_sweep_that_is_killed_goes_on_and_repeats_nothing(tmp_path):
     assert second.returncode == 1, errors
     progress = json.loads(output)
     assert [one["status"] for one in progress] == ["finished", "failed", "finished"]
-    records = [one for one in open_store(tmp_path / "runs").records() if one.name == "clips"]
+    records = [one for one in open_store(tmp_path / "runs").summaries() if one.name == "clips"]
     assert [one.status for one in records] == ["finished"] * 2
     assert run.read_manifest()["created"] == started, "what was killed was resumed, not repeated"
     ended = [one.ended for one in records]
 
     third = start(tmp_path, "sweep", file)
     output, _ = third.communicate(timeout=100)
-    assert [one.ended for one in open_store(tmp_path / "runs").records()] == ended, "what was finished was not touched"
+    assert [one.ended for one in open_store(tmp_path / "runs").summaries()] == ended, (
+        "what was finished was not touched"
+    )
     assert "Next: paddock compare clips --group-by config.workflow.minibatch_size" in output
 
 

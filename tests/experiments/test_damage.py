@@ -10,6 +10,7 @@ import io
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import sys
@@ -55,7 +56,11 @@ def empty(path):
 
 
 def half(path):
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    content = path.read_bytes()
+    middle = len(content) // 2
+    if path.suffix == ".yaml":  # Within a key: cut after a whole line, YAML would be sound.
+        middle += re.search(rb"\n *\w\w(?=\w+:)", content[middle:]).end()
+    path.write_bytes(content[:middle])
 
 
 def flipped(path):

@@ -28,7 +28,7 @@ def names(records):
 
 
 def test_what_a_real_run_tells_of_itself(real_runs):
-    record = next(one for one in open_store(real_runs).records(metrics=["eval/return"]) if one.name == "slow")
+    record = next(one for one in open_store(real_runs).summaries(metrics=["eval/return"]) if one.name == "slow")
     assert (record.status, record.algorithm, record.environment, record.seed) == ("finished", "ppo", "CartPole-v1", 1)
     assert record.agent_steps == 1536
     assert record.seconds > 0
@@ -86,13 +86,13 @@ def test_a_damaged_index_is_built_anew(tmp_path, make_run, damage):
         sqlite3.connect(file).execute("PRAGMA user_version=0")
     else:
         file.unlink()
-    assert len(open_store(tmp_path).records()) == 40
+    assert len(open_store(tmp_path).summaries()) == 40
 
 
 def test_runs_that_cannot_be_written_to_are_listed_too(tmp_path, make_run):
     make_run(tmp_path, "a")
     (tmp_path / FILE).mkdir()  # Also holds for who may write anywhere.
-    assert names(open_store(tmp_path).records()) == ["a"]
+    assert names(open_store(tmp_path).summaries()) == ["a"]
 
 
 def test_a_killed_run_is_shown_as_crashed_and_a_living_one_as_running(tmp_path):
@@ -183,7 +183,7 @@ def test_a_kill_in_the_middle_of_writing_leaves_a_readable_store(tmp_path):
         for writer in writers:
             os.kill(writer.pid, signal.SIGKILL)
             writer.join()
-        records = open_store(tmp_path).records()
+        records = open_store(tmp_path).summaries()
         folders = [RunFolder(path.parent) for path in tmp_path.glob("*/config.yaml")]
         assert len(records) == len(folders)
         assert sum(record.status in ("crashed", "unknown") for record in records) <= 2 * (attempt + 1)

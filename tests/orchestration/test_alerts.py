@@ -118,7 +118,7 @@ def test_a_paused_run_waits_is_shown_as_paused_and_goes_on(experiment, tmp_path)
         while not events(orchestrator, "paused"):
             time.sleep(0.02)
         with orchestrator.run_folder.lock():
-            seen.extend(record.status for record in open_store(tmp_path).records())
+            seen.extend(record.status for record in open_store(tmp_path).summaries())
         os.kill(os.getpid(), signal.SIGCONT)
 
     thread = threading.Thread(target=visitor)
