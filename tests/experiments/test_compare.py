@@ -1,6 +1,7 @@
 """Grouping, scores, curves and differences; reading long logs; exporting; cleaning up."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -66,8 +67,16 @@ def test_the_best_evaluation_can_count_in_place_of_the_last(tmp_path, make_run):
     assert compare(tmp_path, ["a"]).members[0].score == 3.0
     assert compare(tmp_path, ["a"], which="best").members[0].score == 9.0
     assert compare(tmp_path, ["a"], which="best", metrics=["train/loss"]).members[0].score == pytest.approx(1 / 3)
-    assert is_lower_better("eval/best_lap")
-    assert not is_lower_better("eval/return")
+    assert is_lower_better("eval/best_lap", [])
+    assert not is_lower_better("eval/return", [])
+
+
+def test_whether_lower_is_better_is_what_the_runs_records_say(tmp_path, make_run):
+    (run,) = compare(tmp_path, [make_run(tmp_path, "a", scores=(1.0, 9.0)).name]).members
+    assert not is_lower_better("eval/slip", [run.summary])
+    said = replace(run.summary, config={**run.summary.config, "evaluation.records.eval/slip": "low"})
+    assert is_lower_better("eval/slip", [said])
+    assert not is_lower_better("eval/slip", [replace(said, metric="eval/slip")]), "the run's own metric is better high"
 
 
 def test_a_band_covers_what_its_runs_reached(tmp_path, make_run):

@@ -10,7 +10,7 @@ from paddock.config.compose import SHIPPED, choices
 from paddock.core.errors import InputError
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.launch import Request, new_run, resolve, resumed_run
-from paddock.racing.env.rewards import RewardConfig, load_reward_config
+from paddock.racing.env.rewards import RewardConfig, reward_config
 
 SETS = sorted(choices("reward"))
 RACING = sorted(
@@ -54,7 +54,7 @@ def reward_of(experiment, *overrides, user=None):
 
 
 def set_named(name):
-    return RewardConfig() if name == "none" else load_reward_config(name)
+    return RewardConfig() if name == "none" else RewardConfig.model_validate(reward_config(name))
 
 
 def test_all_racing_experiments_are_looked_at():
@@ -80,7 +80,7 @@ def test_a_reward_set_replaces_that_of_every_racing_experiment(experiment):
 @pytest.mark.parametrize("name", ["racing", "racing_camera", "racing_multi_track"])
 def test_racing_reward_time_optimal_is_only_the_clock_in_every_phase(name):
     reward, phases = reward_of(name, "reward=time_optimal")
-    assert reward == load_reward_config("time_optimal")
+    assert reward == RewardConfig.model_validate(reward_config("time_optimal"))
     assert reward.apex.weight == reward.speed_for_curvature.weight == 0.0
     assert reward.time_pressure.weight > 0.0
     assert not any(phases.values())
@@ -144,7 +144,7 @@ def test_a_function_in_a_file_is_a_reward_on_the_command_line(tmp_path, monkeypa
     (folder / "my_rewards.py").write_text("def slide(car):\n    return car['progress_gain'] + 0.1 * abs(car['vy'])\n")
     tiny = [*TINY, f"runs_dir={tmp_path / 'runs'}", *SHORT]
     by_path = resolve(Request("racing", overrides=[f"reward={folder}/my_rewards.py:slide", *tiny]))[0]
-    assert by_path.environment.reward == load_reward_config(f"{folder}/my_rewards.py:slide")
+    assert by_path.environment.reward == RewardConfig.model_validate(reward_config(f"{folder}/my_rewards.py:slide"))
 
     monkeypatch.chdir(folder)
     given = ["reward=my_rewards.py:slide", "reward.ends.off_track=true", *tiny]

@@ -17,7 +17,7 @@ from paddock.config.schema import schema_of
 from paddock.core.errors import InputError
 from paddock.environments.spaces import final_observations, spec_of
 from paddock.racing.env.config import RacingConfig, racing_config
-from paddock.racing.env.rewards import RewardConfig, load_reward_config
+from paddock.racing.env.rewards import RewardConfig, reward_config
 from paddock.racing.env.vector import RacingVectorEnv, make
 
 ID = "paddock/Racing-v0"
@@ -264,14 +264,14 @@ def test_driving_badly_is_better_than_standing_still(reward, speed):
     stopping, straight, wild = returns_of_bad_drivers(reward, 0.98, speed)
     assert (straight > stopping).all()
     assert (wild > stopping).all()
-    for discount in (load_reward_config(reward).discount or 0.98, 1.0):
+    for discount in (RewardConfig.model_validate(reward_config(reward)).discount or 0.98, 1.0):
         stopping, straight, _ = returns_of_bad_drivers(reward, discount, speed)
         assert (straight > stopping).all()
 
 
 @pytest.mark.parametrize("reward", REWARDS)
 def test_failing_costs_the_seconds_it_saves(reward):
-    config = load_reward_config(reward)
+    config = RewardConfig.model_validate(reward_config(reward))
     saved = config.time_pressure.weight * 0.05 / (1.0 - (config.discount or 0.98))
     assert config.failure.weight == pytest.approx(saved)
 
@@ -421,7 +421,7 @@ def test_rewards_are_chosen_and_changed_from_the_command_line():
 
 @pytest.mark.parametrize("name", ALL_REWARDS)
 def test_every_shipped_reward_set_is_valid(name):
-    config = load_reward_config(name)
+    config = RewardConfig.model_validate(reward_config(name))
     assert isinstance(config, RewardConfig)
     assert config.progress.weight > 0
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import inspect
 import json
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -19,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 from paddock.core import permission
-from paddock.core.errors import InputError
+from paddock.core.errors import InputError, did_you_mean
 from paddock.core.files import replace_file
 from paddock.core.reading import DamagedError, read_bytes, read_json
 
@@ -56,6 +57,19 @@ def load_file(given: str, *, noun: str) -> tuple[ModuleType, Path]:
     _execute(module, source, shown)
     loaded[str(file.resolve())] = digest
     return module, shown
+
+
+def load_function(
+    given: str, name: str, *, noun: str, is_fit: Callable[[Any], bool] = callable
+) -> tuple[Callable[..., Any], Path]:
+    """The function `name` of a Python file, and the file to name in messages. is_fit: what counts as a function."""
+    module, file = load_file(given, noun=noun)
+    function = getattr(module, name, None)
+    if is_fit(function):
+        return function, file  # type: ignore[return-value]
+    found = [key for key, value in vars(module).items() if inspect.isfunction(value)]
+    listed = f"It defines: {', '.join(found)}." if found else "It defines no function."
+    raise InputError(f"{file} has no function '{name}'.{did_you_mean(name, found)} {listed}")
 
 
 def _execute(module: ModuleType, source: bytes, shown: Path) -> None:

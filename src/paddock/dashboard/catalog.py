@@ -11,10 +11,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 import paddock.sim
 from paddock.config.compose import choices, describe
+from paddock.config.defaults import chosen_groups
 from paddock.core.errors import unknown_choice
 from paddock.core.paths import paddock_home
 from paddock.dashboard.errors import Refused
@@ -30,25 +29,11 @@ def experiments() -> list[dict[str, Any]]:
     files = choices("experiment")
     found = []
     for name, file in files.items():
-        chosen = {"environment": "gym", "workflow": "ppo"} | _choices_of(name)
+        said = chosen_groups(name)
+        chosen = {"environment": said.get("environment", "gym"), "workflow": said.get("workflow", "ppo")}
         is_racing = chosen["environment"] == "racing"
         found.append({"name": name, "description": describe(file), **chosen, "is_racing": is_racing})
     return found
-
-
-def _choices_of(name: str) -> dict[str, str]:
-    """What an experiment and those it builds upon say in their defaults."""
-    values = yaml.safe_load(choices("experiment")[name].read_text(encoding="utf-8")) or {}
-    chosen: dict[str, str] = {}
-    for entry in values.get("defaults", []):
-        if isinstance(entry, str) and entry != "_self_":
-            chosen |= _choices_of(entry)
-        elif isinstance(entry, dict):
-            for key, value in entry.items():
-                group = str(key).removeprefix("override ").strip("/ ")
-                if group in ("environment", "workflow"):
-                    chosen[group] = str(value)
-    return chosen
 
 
 class Tracks:

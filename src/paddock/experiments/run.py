@@ -64,6 +64,11 @@ class RunFolder:
         """Where the result `name` of an evaluation is: latest, best or world_model."""
         return result_file(self.path, name)
 
+    def policy_folder(self, which: str = "best") -> Path | None:
+        """The folder of the policy that is named best or latest; the latest where there is no best one yet."""
+        folders = [self.policy / name for name in dict.fromkeys((which, "latest"))]
+        return next((folder for folder in folders if os.path.lexists(folder / "policy.json")), None)
+
     @classmethod
     def create(
         cls, runs_dir: Path, name: str, config: Mapping[str, Any], *, seed: int | None = None, is_own: bool = True

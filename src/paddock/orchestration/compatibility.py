@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import yaml
-
 from paddock.config.compose import choices
+from paddock.config.defaults import bases, chosen_groups, read_yaml
 from paddock.config.moved import short_name
 from paddock.config.schema import load_target
 from paddock.core.errors import InputError
@@ -39,21 +38,13 @@ def _workflow_actions() -> dict[str, str | None]:
 def _experiments_of(target: str) -> list[str]:
     """Shipped experiments with the workflow that `target` names."""
     workflows = {name for name, file in choices("workflow").items() if _workflow_target(file) == target}
-    return sorted(name for name, file in choices("experiment").items() if _chosen_workflow(file) in workflows)
+    return sorted(name for name in choices("experiment") if chosen_groups(name).get("workflow") in workflows)
 
 
 def _workflow_target(file: Path) -> str | None:
     """The algorithm that a workflow's file names, or the file that it builds upon."""
-    content = yaml.safe_load(file.read_text())
+    content = read_yaml(file)
     if target := (content.get("workflow") or {}).get("_target_"):
         return target
-    bases = [entry for entry in content.get("defaults", []) if entry != "_self_"]
-    return _workflow_target(file.with_name(f"{bases[0]}.yaml")) if bases else None
-
-
-def _chosen_workflow(file: Path) -> str | None:
-    """The workflow that an experiment's defaults list names."""
-    for entry in yaml.safe_load(file.read_text()).get("defaults", []):
-        if isinstance(entry, dict) and "override /workflow" in entry:
-            return entry["override /workflow"]
-    return None
+    builds_upon = bases(content)
+    return _workflow_target(file.with_name(f"{builds_upon[0]}.yaml")) if builds_upon else None

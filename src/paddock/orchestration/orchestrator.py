@@ -344,7 +344,7 @@ class Orchestrator:
             "workflow": self.workflow.get_state(),
             "metrics": self.metrics.get_state(),
             "random": get_random_state(),
-            "cadences": {"log": self._is_log_due.get_state(), "save": self._is_save_due and self._is_save_due.passed},
+            "cadences": {"log": self._is_log_due.get_state()},
             "best_score": self._best_score,
             "last_evaluation": self._last_evaluation,
             "seconds": self.seconds,

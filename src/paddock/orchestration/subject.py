@@ -69,12 +69,8 @@ def find_subject(
     run = RunFolder.find(runs_dir, given)
     if controller is not None or any(text.startswith(CONTROLLERS) for text in overrides):
         return _from_checkpoint(run, wanted)
-    folder = run.policy / which
-    if not folder.exists():
-        folder = run.policy / "latest"
-    if not folder.exists():
-        return _from_checkpoint(run, wanted)
-    return _exported(folder, run.name, wanted, run)
+    folder = run.policy_folder(which)
+    return _exported(folder, run.name, wanted, run) if folder else _from_checkpoint(run, wanted)
 
 
 def _exported(folder: Path, name: str, wanted: Wanted, run: RunFolder | None = None) -> Subject:

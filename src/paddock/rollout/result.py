@@ -8,10 +8,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class CollectResult:
-    """Decisions taken, episodes ended, metrics to average; a trajectory or extras where a workflow has use for them."""
+    """Decisions taken, episodes ended, metrics to average; extras where the environment has any, such as `env_frames`."""
 
     steps: int
     episodes: int
     metrics: dict[str, float] = field(default_factory=dict)
-    trajectory: Any = None
     extras: dict[str, Any] = field(default_factory=dict)

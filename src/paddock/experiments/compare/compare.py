@@ -76,7 +76,7 @@ class Comparison:
 
     @property
     def is_lower_better(self) -> bool:
-        return is_lower_better(self.metric)
+        return is_lower_better(self.metric, [one.summary for group in self.groups for one in group.members])
 
     @property
     def members(self) -> list[Member]:
@@ -114,7 +114,13 @@ class Comparison:
         return -1 if self.is_lower_better else 1
 
 
-def is_lower_better(metric: str) -> bool:
+def is_lower_better(metric: str, runs: Sequence[RunSummary]) -> bool:
+    """As the runs say (`evaluation.metric`, `evaluation.records`); by the metric's name where none of them does."""
+    for run in runs:
+        if metric == run.metric:
+            return False
+        if said := run.config.get(f"evaluation.records.{metric}"):
+            return said == "low"
     return any(fnmatch.fnmatchcase(metric, pattern) for pattern in LOWER_IS_BETTER)
 
 
@@ -266,7 +272,7 @@ def _member(run: RunFolder, summary: RunSummary, curves: Mapping[str, Curve], me
     curve = curves[metric]
     score = None
     if not curve.is_empty:
-        best = curve.value.min() if is_lower_better(metric) else curve.value.max()
+        best = curve.value.min() if is_lower_better(metric, [summary]) else curve.value.max()
         score = float(best if which == "best" else curve.value[-1])
     return Member(run, summary, run.read_manifest(), curves, score)
 

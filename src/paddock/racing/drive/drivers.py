@@ -123,8 +123,7 @@ class PolicySeat:
         seen = as_dict(self._sight.read(self._env.eyes, self._rows, self._last_actions))
         action, self._state = self._actor.predict(seen, self._state, deterministic=True)
         decoded = self._actions.decode(action)
-        self._last_actions[:, 1] = self._last_actions[:, 0]
-        self._last_actions[:, 0] = self._actions.record(action, decoded)
+        self._actions.shift(self._last_actions, action, decoded)
         self._command = decoded[0]
 
 

@@ -108,8 +108,7 @@ class Demonstration:
         mean = np.stack(self._commands).mean(axis=0, keepdims=True, dtype=np.float32)
         chosen = self._actions.encode(mean)
         decoded = self._actions.decode(chosen)
-        self._last_actions[:, 1] = self._last_actions[:, 0]
-        self._last_actions[:, 0] = self._actions.record(chosen, decoded)
+        self._actions.shift(self._last_actions, chosen, decoded)
         following = self._look()
         self._buffer.add(
             {

@@ -17,7 +17,7 @@ from paddock.core.reading import read_json
 from paddock.core.results import read_result, result_file
 from paddock.core.trust import checked
 from paddock.experiments.run import RunFolder
-from paddock.orchestration.policies import BEST, LATEST, training_tracks
+from paddock.orchestration.policies import training_tracks
 from paddock.racing.drive.drivers import ClassicalSeat, PolicySeat, Seat, load_actor
 from paddock.racing.env.actions import ActionSet, build_actions
 from paddock.racing.env.config import Opponents, RacingConfig, Sensing, Start
@@ -106,9 +106,8 @@ def find_policy(given: str, runs_dir: Path) -> Path:
     if (Path(given) / "policy.json").is_file():
         return Path(given)
     run = RunFolder.find(runs_dir, given)
-    for name in (BEST, LATEST):
-        if (run.policy / name / "policy.json").is_file():
-            return run.policy / name
+    if (folder := run.policy_folder()) is not None:
+        return folder
     raise InputError(f"run '{run.name}' has saved no policy yet; wait for its first evaluation, or race '{CLASSICAL}'.")
 
 

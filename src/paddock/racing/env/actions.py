@@ -27,6 +27,11 @@ class ActionSet:
         """The action as it is shown again in observations, float32 [N, size] within [-1, 1]."""
         return decoded
 
+    def shift(self, last_actions: Values, action: Any, decoded: Values) -> None:
+        """Put an action in front of the last ones [N, 2, size], newest first, in place."""
+        last_actions[:, 1] = last_actions[:, 0]
+        last_actions[:, 0] = self.record(action, decoded)
+
     def encode(self, decoded: Values) -> Any:
         """The action nearest to steer and throttle [N, 2]: what a demonstration would have chosen."""
         raise NotImplementedError

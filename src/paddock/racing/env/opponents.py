@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paddock.core.errors import InputError
-from paddock.core.user_code import load_file, split_reference
+from paddock.core.user_code import load_function, split_reference
 from paddock.racing.env.actions import ActionSet
 from paddock.racing.env.config import RacingConfig
 from paddock.racing.env.observations import ObservationSet
@@ -105,8 +105,7 @@ class PolicyOpponents:
                 f"the opponents' driver returned actions of shape {action.shape} for {len(self._cars)} cars; "
                 f"allowed: one action per car of {self.actions.space}."
             )
-        self._last_actions[:, 1] = self._last_actions[:, 0]
-        self._last_actions[:, 0] = self.actions.record(action, decoded)
+        self.actions.shift(self._last_actions, action, decoded)
         command[self._cars] = decoded
 
     def get_state(self) -> dict[str, Any]:
@@ -123,7 +122,4 @@ def _load_policy(reference: str) -> Callable[[Any], Any]:
             f"unknown driver '{reference}' for opponents; allowed: classical, or path/to/file.py:function "
             "that maps a batch of observations to a batch of actions."
         )
-    module, file = load_file(given, noun="opponents' driver")
-    if not callable(getattr(module, name, None)):
-        raise InputError(f"{file} has no function '{name}' to drive the opponents with.")
-    return getattr(module, name)
+    return load_function(given, name, noun="opponents' driver")[0]

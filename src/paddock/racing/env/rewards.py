@@ -9,7 +9,6 @@ from pydantic import Field
 
 from paddock.config.compose import choices
 from paddock.config.schema import Schema
-from paddock.config.validate import validate
 from paddock.core.errors import InputError, unknown_choice
 from paddock.sim.rewards.custom import load_reward
 from paddock.sim.rewards.terms import POTENTIALS, TERMS, EndRules, RewardSet, Term
@@ -90,13 +89,6 @@ def reward_config(given: Any) -> Any:
     if given not in files:
         raise unknown_choice("reward", given, files)
     return yaml.safe_load(files[given].read_text(encoding="utf-8")) or {}
-
-
-def load_reward_config(given: Any) -> RewardConfig:
-    """The validated configuration of a reward given by name, by file or as a mapping."""
-    if isinstance(given, RewardConfig):
-        return given
-    return validate(reward_config(given), RewardConfig)
 
 
 def build_rewards(config: RewardConfig, num_cars: int) -> RewardSet:

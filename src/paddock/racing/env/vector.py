@@ -127,8 +127,7 @@ class RacingVectorEnv(VectorEnv):
         self._command[self._rows] = decoded
         if self._opponents is not None:
             self._opponents.drive(self._command)
-        self._last_actions[:, 1] = self._last_actions[:, 0]
-        self._last_actions[:, 0] = self._actions.record(actions, decoded)
+        self._actions.shift(self._last_actions, actions, decoded)
         self.world.step(self._command)
         inputs = self._reward_inputs()
         ended = self.rewards.terminated(inputs)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from paddock.core.errors import InputError
-from paddock.core.seeding import forked_random
 from paddock.evaluation.subject import Subject
 from paddock.orchestration.subject import find_subject
 from paddock.racing.env.config import RacingConfig
@@ -20,6 +19,7 @@ from paddock.racing.laps.classical import ClassicalAtTheWheel, without_agent
 from paddock.racing.laps.drive import Driver, PolicyDriver, drive_laps, evaluation_config
 from paddock.racing.laps.records import RecordedLap, Recorder, read_laps
 from paddock.racing.unseen import saved_environment, unseen_note
+from paddock.rollout.episodes import undisturbed
 from paddock.sim.reference.lap import ReferenceLap
 from paddock.sim.tracks.track import Track
 
@@ -112,8 +112,9 @@ def run_race(
             )
         env = RacingVectorEnv(starts, config=config)
         say(f"{subject.name} drives on {base.track}, {starts} starts")
-        driver = PolicyDriver(subject.actor.eval(), starts, seed=seed, deterministic=True)
-        standings.append(drive_standing(env, driver, subject.name, AGENT, seed))
+        driver = PolicyDriver(subject.actor, starts, seed=seed, deterministic=True)
+        with undisturbed(subject.actor, seed):
+            standings.append(drive_standing(env, driver, subject.name, AGENT, seed))
     env = RacingVectorEnv(starts, config=without_agent(base))
     reference, raced_on = env.reference.laps[0], env.world.tracks[0]
     say(f"the {CLASSICAL} drives")
@@ -129,8 +130,7 @@ def run_race(
 def drive_standing(env: RacingVectorEnv, driver: Driver, name: str, kind: str, seed: int) -> Standing:
     """All starts of one driver, and its best lap."""
     recorder = Recorder(env._rows)
-    with forked_random(seed):
-        laps = drive_laps(env, driver, seed=seed, watch=recorder)
+    laps = drive_laps(env, driver, seed=seed, watch=recorder)
     best = None
     if laps.finished.any():
         car = int(np.nanargmin(laps.lap_time))

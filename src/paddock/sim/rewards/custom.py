@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from paddock.core.errors import InputError, did_you_mean
-from paddock.core.user_code import load_file
+from paddock.core.user_code import load_function
 from paddock.sim.rewards.deepracer import deepracer_params
 from paddock.sim.rewards.terms import RewardInputs, Values
 
@@ -131,12 +131,7 @@ def _same(filename: str, file: Path) -> bool:
 
 def _find_function(given: str, name: str) -> tuple[Callable[..., Any], Path]:
     """The function, and the file to name in messages."""
-    module, file = load_file(given, noun="reward file")
-    function = getattr(module, name, None)
-    if function is None or not inspect.isfunction(function):
-        found = [key for key, value in vars(module).items() if inspect.isfunction(value)]
-        listed = f"It defines: {', '.join(found)}." if found else "It defines no function."
-        raise InputError(f"{file} has no function '{name}'.{did_you_mean(name, found)} {listed}")
+    function, file = load_function(given, name, noun="reward file", is_fit=inspect.isfunction)
     required = [
         parameter
         for parameter in inspect.signature(function).parameters.values()
