@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class CollectResult:
-    """Decisions taken, episodes ended, metrics to average; extras where the environment has any, such as `env_frames`."""
+    """Decisions taken, episodes ended, metrics to average; extras such as `env_frames` where there are any."""
 
     steps: int
     episodes: int
