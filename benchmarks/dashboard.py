@@ -29,9 +29,9 @@ import numpy as np
 import psutil
 import websockets
 
+from paddock.control.address import read_address
 from paddock.control.broadcast import Broadcast
 from paddock.control.channel import Channel
-from paddock.control.messages import read_address
 from paddock.control.requests import Control
 from paddock.core.paths import paddock_home
 from paddock.racing.env.vector import RacingVectorEnv

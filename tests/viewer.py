@@ -13,7 +13,13 @@ import urllib.request
 from pathlib import Path
 from typing import ClassVar
 
-from paddock.control.messages import LARGEST_FRAME, Unpacker, pack, read_address
+import msgspec
+from websockets.client import ClientProtocol
+from websockets.frames import DATA_OPCODES, Frame
+from websockets.uri import parse_uri
+
+from paddock.control.address import Address, read_address
+from paddock.control.messages import LARGEST_MESSAGE
 from paddock.core.paths import paddock_home
 
 SMALL_RACING = [
@@ -34,7 +40,7 @@ def token_of(port: int) -> str:
 
 
 class ChannelViewer:
-    """A plain client of a run's channel. `opened`: all that a test has to close."""
+    """A plain client of a run's channel, over a socket of its own. `opened`: all that a test has to close."""
 
     opened: ClassVar[list["ChannelViewer"]] = []
 
@@ -45,13 +51,28 @@ class ChannelViewer:
             time.sleep(0.01)
         self.connection = socket.create_connection(("127.0.0.1", address.port), timeout=20)
         self.opened.append(self)
-        self._unpacker = Unpacker(LARGEST_FRAME)
+        self._protocol = ClientProtocol(parse_uri(f"ws://127.0.0.1:{address.port}"), max_size=LARGEST_MESSAGE)
         self._heard: list[dict] = []
         self._number = 0
-        self.send({"type": "hello", "token": address.token if token is None else token})
+        headers = address.headers if token is None else Address(address.port, token, address.pid).headers
+        request = self._protocol.connect()
+        request.headers.update(headers)
+        self._protocol.send_request(request)
+        self._flush()
+        while self._protocol.state.name == "CONNECTING" and self._protocol.handshake_exc is None:
+            self._read()
+
+    @property
+    def close_code(self) -> int | None:
+        """What the run said when it closed the connection."""
+        return self._protocol.close_code
 
     def send(self, message: dict) -> None:
-        self.connection.sendall(pack(message))
+        self.send_bytes(msgspec.msgpack.encode(message))
+
+    def send_bytes(self, data: bytes) -> None:
+        self._protocol.send_binary(data)
+        self._flush()
 
     def wait_for(self, kind: str, patience: float = 20.0) -> dict:
         """The next message of a kind; those before it are passed over."""
@@ -61,21 +82,37 @@ class ChannelViewer:
                 message = self._heard.pop(0)
                 if message["type"] == kind:
                     return message
-            data = self.connection.recv(1 << 16)
-            if not data:
-                raise EOFError("the run has hung up")
-            self._heard += self._unpacker.feed(data)
+            self._read()
         raise TimeoutError(f"no {kind}")
 
     def ask(self, command: str, **arguments) -> dict:
+        """The reply to a request, with what it resulted in."""
         self._number += 1
         self.send({"type": "request", "id": self._number, "command": command, "arguments": arguments, "by": "test"})
         reply = self.wait_for("reply")
         assert reply["id"] == self._number
-        return reply
+        return {**reply, **reply["result"]}
 
     def close(self) -> None:
         self.connection.close()
+
+    def _flush(self) -> None:
+        for data in self._protocol.data_to_send():
+            if data:
+                self.connection.sendall(data)
+
+    def _read(self) -> None:
+        data = self.connection.recv(1 << 16)
+        if not data:
+            raise EOFError("the run has hung up")
+        self._protocol.receive_data(data)
+        for event in self._protocol.events_received():
+            if isinstance(event, Frame) and event.opcode in DATA_OPCODES:
+                self._heard.append(msgspec.msgpack.decode(bytes(event.data), strict=False))
+        with contextlib.suppress(OSError):
+            self._flush()
+        if self._protocol.handshake_exc is not None or self.close_code is not None:
+            raise EOFError("the run has hung up")
 
 
 class Wall:

@@ -8,13 +8,15 @@ import struct
 import threading
 import time
 
+import msgspec
 import numpy as np
 import pytest
 import torch
 from rich.console import Console
 
+from paddock.control.address import FILE, read_address
 from paddock.control.channel import MOST_VIEWERS
-from paddock.control.messages import FILE, FrameError, Unpacker, pack, read_address
+from paddock.control.messages import LARGEST_REQUEST
 from paddock.experiments.run import RunFolder, manifest
 from paddock.orchestration.build import build
 from paddock.orchestration.launch import Request, resolve
@@ -211,9 +213,8 @@ def test_strangers_and_noise_are_hung_up_on(race):
     random_bytes = random.Random(3)
 
     def act(folder):
-        stranger = ChannelViewer(folder, token="guess")
         with pytest.raises((EOFError, ConnectionError)):
-            stranger.wait_for("welcome")
+            ChannelViewer(folder, token="guess").wait_for("welcome")
         port = read_address(folder).port
         for _ in range(60):
             with socket.create_connection(("127.0.0.1", port), timeout=10) as noise:
@@ -274,14 +275,27 @@ def test_real_time_is_held_when_asked_for(race):
     assert 1.2 < pace < 2.6, pace
 
 
-def test_frames_come_in_any_pieces_and_no_frame_is_too_large():
-    messages = [{"a": 1}, {"b": b"x" * 5000}, {"c": [1.5, None, "text"]}]
-    data = b"".join(pack(message) for message in messages)
-    unpacker, found = Unpacker(10_000), []
-    for start in range(0, len(data), 7):
-        found += unpacker.feed(data[start : start + 7])
-    assert found == messages
-    with pytest.raises(FrameError):
-        Unpacker(100).feed(pack({"b": b"x" * 200}))
-    with pytest.raises(FrameError):
-        Unpacker(100).feed(b"\x00\x00\x00\x03\xc1\xc1\xc1")
+def test_messages_come_in_any_pieces_and_none_may_be_too_large(race):
+    orchestrator = race("training.total_steps=null", "training.max_seconds=120")
+
+    def act(folder):
+        viewer = ChannelViewer(folder)
+        viewer.wait_for("welcome")
+        message = msgspec.msgpack.encode({"type": "scene", "track": 0})
+        viewer._protocol.send_binary(message)
+        for data in viewer._protocol.data_to_send():
+            for start in range(len(data)):
+                viewer.connection.sendall(data[start : start + 1])
+        assert viewer.wait_for("scene")["track"] == 0
+        for wrong, code in ((b"\xc1" * 3, 1008), (b"x" * (LARGEST_REQUEST + 1), 1009)):
+            other = ChannelViewer(folder)
+            other.wait_for("welcome")
+            other.send_bytes(wrong)
+            with pytest.raises((EOFError, ConnectionError)):
+                other.wait_for("reply")
+            assert other.close_code == code
+        viewer.ask("stop")
+        return True
+
+    outcome, _ = beside(orchestrator, act)
+    assert outcome.status == "stopped"

@@ -3,7 +3,7 @@
 import json
 import os
 
-from paddock.dashboard.ghosts import GhostKeeper, people_laps
+from paddock.dashboard.ghosts import Ghosts, people_laps
 from paddock.experiments.run import RunFolder
 from paddock.racing.laps.records import RecordedLap, write_lap
 
@@ -30,6 +30,6 @@ def test_a_result_that_is_deep_or_endless_has_no_ghost(tmp_path):
     endless = {"traces": {"tracks": [{"name": "oval", "lap": {"lap_time": 1e9, "samples": SAMPLES}}]}}
     for text in ("[" * 200_000, json.dumps(endless)):
         (run.results / "best.json").write_text(text)
-        keeper = GhostKeeper(run, tmp_path / "laps")
-        keeper.show("oval", "gt")
-        assert [ghost["driver"] for ghost in keeper.news()] == ["Ada"]
+        ghosts = Ghosts(run, tmp_path / "laps")
+        ghosts.show("oval", "gt")
+        assert [ghost["driver"] for ghost in ghosts.news()] == ["Ada"]

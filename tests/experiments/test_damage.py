@@ -1,7 +1,7 @@
 """Damaged files of runs: whatever stands in the place of one, it is a sentence about that run, and about no other one.
 
 Eleven files, each damaged in every way that fits, go through `list`, `show`, `compare`, `export`, `tag`, `cleanup`,
-`train --resume` and the page's book of runs. A traceback fails the test by itself, a hang ends at a time limit.
+`train --resume` and the page's catalog of runs. A traceback fails the test by itself, a hang ends at a time limit.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from rich.console import Console
 from paddock.cli.main import main
 from paddock.core.errors import InputError
 from paddock.dashboard.errors import Refused
-from paddock.dashboard.runs import RunBook
+from paddock.dashboard.runs import RunCatalog
 from paddock.experiments.run import RunFolder
 from paddock.experiments.store.store import FILE
 from paddock.orchestration.launch import resumed_run
@@ -218,14 +218,14 @@ def test_a_damaged_file_is_a_sentence_about_one_run(runs, file, damage, tmp_path
     code, _, errors = command("tag", "fast", "--add", "odd", *where)
     assert code == 0 or "error:" in errors
 
-    book = RunBook(runs)
-    rows = {row["id"]: row for row in book.rows()}
+    catalog = RunCatalog(runs)
+    rows = {row["id"]: row for row in catalog.rows()}
     assert (rows["slow"]["status"], rows["fast"]["status"]) == ("finished", records["fast"]["status"])
-    assert book.details(RunFolder(runs / "slow"))["config"]["name"] == "slow"
-    book.policies(RunFolder(runs / "fast"))
+    assert catalog.details(RunFolder(runs / "slow"))["config"]["name"] == "slow"
+    catalog.policies(RunFolder(runs / "fast"))
     if file in ("config.yaml", "manifest.json") and damage is not removed:
         with pytest.raises(Refused, match=path.name) as refusal:
-            book.details(RunFolder(runs / "fast"))
+            catalog.details(RunFolder(runs / "fast"))
         assert refusal.value.status == 409
 
     with contextlib.suppress(InputError), resumed_run(RunFolder(runs / "fast"), [], Console(quiet=True)):

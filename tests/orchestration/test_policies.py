@@ -7,7 +7,7 @@ import pytest
 
 from paddock.core.errors import InputError
 from paddock.experiments.run import RunFolder
-from paddock.orchestration.policies import PolicyShelf, list_policies, policy_folder
+from paddock.orchestration.policies import PolicyStore, list_policies, policy_folder
 
 RECORDS = {"eval/pace": "high", "eval/best_lap": "low"}
 
@@ -22,7 +22,7 @@ class Actor:
 
 @pytest.fixture
 def shelf(tmp_path):
-    return PolicyShelf(RunFolder(tmp_path), {"track": "oval"}, RECORDS, keep=3)
+    return PolicyStore(RunFolder(tmp_path), {"track": "oval"}, RECORDS, keep=3)
 
 
 def names(tmp_path):
@@ -39,7 +39,7 @@ def test_each_improvement_is_kept_with_its_record(shelf, tmp_path):
     kept = list_policies(tmp_path / "policy")
     assert [record["agent_steps"] for record in kept] == [1, 3, 5]
     assert kept[1]["metrics"]["eval/best_lap"] == 60.0
-    again = PolicyShelf(RunFolder(tmp_path), {}, RECORDS, keep=3)
+    again = PolicyStore(RunFolder(tmp_path), {}, RECORDS, keep=3)
     assert again.keep_if_improved(Actor(), {"eval/best_lap": 59.5}, agent_steps=6) == [], "a resumed run remembers"
 
 

@@ -13,9 +13,10 @@ import websockets
 
 from paddock.buffers.offline import OfflineBuffer, OfflineConfig
 from paddock.buffers.recordings import read_recording
+from paddock.control.messages import DriveMode
 from paddock.core.errors import InputError
-from paddock.racing.drive.drivers import SILENCE, Hands, load_actor
-from paddock.racing.drive.setup import DriveRequest, line_up
+from paddock.racing.drive.drivers import SILENCE, HumanInput, load_actor
+from paddock.racing.drive.setup import DriveRequest, make_session
 from paddock.racing.env.config import Opponents, racing_config
 from paddock.racing.env.vector import RacingVectorEnv
 from paddock.racing.laps.records import read_laps
@@ -157,8 +158,8 @@ async def reactions(opened, seen) -> list[float]:
 def test_hands_are_off_after_silence_and_turn_the_wheel_smoothly(monkeypatch):
     clock = [100.0]
     monkeypatch.setattr("paddock.racing.drive.drivers.time.monotonic", lambda: clock[0])
-    hands = Hands(load_car("gt"))
-    hands.hear(1.0, 1.0, 0.0)
+    hands = HumanInput(load_car("gt"))
+    hands.update(1.0, 1.0, 0.0)
     first = hands.drive(1 / 60, 5.0, 0.0)
     assert 0.0 < first[0] < 0.3
     for _ in range(60):
@@ -166,10 +167,10 @@ def test_hands_are_off_after_silence_and_turn_the_wheel_smoothly(monkeypatch):
     assert last.tolist() == [1.0, 1.0]
     clock[0] += SILENCE + 0.01
     assert hands.drive(1 / 60, 5.0, 0.0)[1] == 0.0, "the throttle is let go at once"
-    hands.hear(1.0, 1.0, 0.0)
+    hands.update(1.0, 1.0, 0.0)
     hands.release()
     assert hands.drive(1 / 60, 5.0, 0.0)[1] == 0.0
-    hands.hear(1.0, 0.0, 0.0)
+    hands.update(1.0, 0.0, 0.0)
     for _ in range(60):
         fast = hands.drive(1 / 60, 60.0, 0.0)
     assert fast[0] < 0.6, "at speed the keys do not turn the wheels further than the tyres can use"
@@ -181,7 +182,7 @@ def test_a_policy_sees_in_a_session_what_it_saw_in_training(observation):
     options = {"track": "oval", "observation": observation, "start": {"place": "grid", "lateral": 0.0, "heading": 0.0}}
     slow = RacingVectorEnv(1, config=racing_config(num_envs=1, control_rate=20.0, substeps=6, **options))
     fast = RacingVectorEnv(
-        1, config=racing_config(num_envs=1, control_rate=60.0, substeps=2, **options), readings_apart=3
+        1, config=racing_config(num_envs=1, control_rate=60.0, substeps=2, **options), reading_stride=3
     )
     for env in (slow, fast):
         env.reset(seed=3)
@@ -193,7 +194,7 @@ def test_a_policy_sees_in_a_session_what_it_saw_in_training(observation):
         for _ in range(3):
             fast.advance(action)
         last_actions = np.stack([action, last_actions[:, 0]], axis=1)
-        seen = fast.observations.read(fast.eyes, np.array([0]), last_actions)
+        seen = fast.observations.read(fast.readings, np.array([0]), last_actions)
         np.testing.assert_allclose(seen, expected, atol=2e-4)
 
 
@@ -214,9 +215,9 @@ def policy(tmp_path):
 
 
 def test_a_policy_drives_in_a_session_as_it_drove_in_training(policy):
-    grid = line_up(DriveRequest(track="oval", against=str(policy)))
+    grid = make_session(DriveRequest(track="oval", against=str(policy)))
     world_config = grid.env.config
-    assert (grid.apart, world_config.control_rate, world_config.substeps) == (3, 60.0, 2)
+    assert (grid.ticks_per_decision, world_config.control_rate, world_config.substeps) == (3, 60.0, 2)
     trained = RacingVectorEnv(
         1, config=world_config.model_copy(update={"control_rate": 20.0, "substeps": 6, "opponents": Opponents()})
     )
@@ -238,14 +239,14 @@ def test_a_policy_drives_in_a_session_as_it_drove_in_training(policy):
 
 def test_a_rival_with_another_car_is_refused(policy):
     with pytest.raises(InputError, match="was trained with the car 'gt', you chose 'road'"):
-        line_up(DriveRequest(track="oval", car="road", against=str(policy)))
+        make_session(DriveRequest(track="oval", car="road", against=str(policy)))
 
 
 def test_modes_decide_who_drives(tmp_path):
     from paddock.racing.drive.session import DrivingSession, session_folder
 
     request = DriveRequest(track="oval", car="gt", runs_dir=tmp_path / "runs", laps_dir=tmp_path / "laps")
-    session = DrivingSession(grid := line_up(request), session_folder(grid, request), request)
+    session = DrivingSession(grid := make_session(request), session_folder(grid, request), request)
     session._begin()
     world = grid.env.world
 
@@ -256,14 +257,14 @@ def test_modes_decide_who_drives(tmp_path):
         return float(world.distance[0]) - before
 
     assert metres(2.0) < 0.5, "nobody touches the pedals"
-    session._set_mode("ai")
+    session._set_mode(DriveMode("ai"))
     assert metres(3.0) > 10.0
-    session._set_mode("assisted", 0.0)
+    session._set_mode(DriveMode("assisted", 0.0))
     rolling = float(world.vx[0])
     metres(1.0)
     assert float(world.vx[0]) < rolling, "no help and no hands: it slows down"
-    session._set_mode("assisted", 1.0)
+    session._set_mode(DriveMode("assisted", 1.0))
     metres(40.0)
-    assert session.status()["laps"] == 1
+    assert session.status().laps == 1
     assert not (tmp_path / "laps").exists(), "a lap of the pilot is nobody's"
     session.channel.close()

@@ -7,11 +7,13 @@ import json
 import os
 import socket
 
+import msgspec
 import pytest
 import websockets
 
+from paddock.control.address import FILE, read_address
 from paddock.control.channel import MOST_VIEWERS, Channel
-from paddock.control.messages import FILE, pack, read_address
+from paddock.control.messages import Status, Welcome
 from paddock.experiments.run import RunFolder
 from viewer import ChannelViewer
 
@@ -22,15 +24,15 @@ class QuietSource:
     """A run that has nothing to tell."""
 
     def welcome(self):
-        return {"kind": "video", "can": [], "status": {}}
+        return Welcome("video", [], self.status())
 
     def status(self):
-        return {}
+        return Status(status="running", agent_steps=0, seconds=0.0, steps_per_second=0.0, speed=None)
 
     def scene(self, track):
         return {}
 
-    def request(self, message, answer):
+    def request(self, request, answer):
         answer({"ok": True})
 
     def input(self, message):
@@ -119,7 +121,7 @@ def test_the_file_itself_may_be_anything(tmp_path):
     for change in changes:
         file.write_text(json.dumps({**good, **change}))
         assert read_address(tmp_path) is None, change
-    for content in (b"", b"[", b"[" * 100_000, b"\xff", b'{"port": 5}' + b" " * 5000, pack(good)):
+    for content in (b"", b"[", b"[" * 100_000, b"\xff", b'{"port": 5}' + b" " * 5000, msgspec.msgpack.encode(good)):
         file.write_bytes(content)
         assert read_address(tmp_path) is None
     file.unlink()

@@ -8,7 +8,7 @@ from strangers import tampered_policy, trap
 
 from paddock.core.permission import UntrustedError
 from paddock.orchestration.subject import find_subject
-from paddock.racing.drive.setup import DriveRequest, find_policy, line_up
+from paddock.racing.drive.setup import DriveRequest, find_policy, make_session
 from paddock.racing.race.race import run_race
 from paddock.rollout.actor import load_policy
 
@@ -102,14 +102,14 @@ def test_drive_against_a_policy_runs_nothing_of_it(attack, person):
         opponents(values)
 
     marker = attack(both)
-    grid = line_up(DriveRequest(against="fast_car", runs_dir=person))
+    grid = make_session(DriveRequest(against="fast_car", runs_dir=person))
     grid.env.close()
     assert find_policy("fast_car", person).name == "fast_car"
     assert not marker.exists()
     shutil.rmtree(person / "fast_car")
     marker = attack(target)
     with pytest.raises(UntrustedError):
-        line_up(DriveRequest(against="fast_car", runs_dir=person))
+        make_session(DriveRequest(against="fast_car", runs_dir=person))
     assert not marker.exists()
 
 

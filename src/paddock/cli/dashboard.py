@@ -60,8 +60,8 @@ def _place(board: Any, given: str) -> str:
     """Where on the page a run is: the part of the address that the page reads."""
     from urllib.parse import quote
 
-    run = board.book.resolve(given)
-    return f"#/{board.book.section(run)}/{quote(run, safe='')}"
+    run = board.runs.resolve(given)
+    return f"#/{board.runs.section(run)}/{quote(run, safe='')}"
 
 
 def _is_read_by_others(stream: Any) -> bool:

@@ -54,13 +54,14 @@ def drive(
     laps: Annotated[Path, typer.Option(metavar="DIR", help="Folder of recorded human laps.")] = Path("laps"),
 ) -> None:
     """Drive yourself: against an agent, the classical driver, the clock."""
-    from paddock.racing.drive.session import MODES, DrivingSession, session_folder
-    from paddock.racing.drive.setup import DriveRequest, line_up, unseen_by_opponent
+    from paddock.control.messages import MODES
+    from paddock.racing.drive.session import DrivingSession, session_folder
+    from paddock.racing.drive.setup import DriveRequest, make_session, unseen_by_opponent
 
     if mode not in MODES:
         raise unknown_choice("mode", mode, MODES)
     request = DriveRequest(track, car, against, driver, mode, runs_dir, laps, trust)
-    grid = line_up(request)
+    grid = make_session(request)
     note = unseen_by_opponent(request, grid.env.world.tracks[0].name)
     if note is not None:
         typer.echo(note, err=True)

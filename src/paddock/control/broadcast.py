@@ -1,43 +1,50 @@
-"""What the loop does for those who watch: called after every step of the environments, it publishes by the wall clock,
-and holds the simulation to a pace when somebody asked for that. Costs a comparison when nobody watches."""
+"""What the loop does for viewers: called after every step of the environments, it publishes snapshots and pictures by
+the wall clock, and holds the simulation to a pace where one is set. Costs a comparison while there are no viewers."""
 
 from __future__ import annotations
 
 import logging
 import os
-import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from paddock.control.channel import Channel
+from paddock.control.messages import Snapshot
 from paddock.control.requests import Control
 from paddock.core.errors import PaddockError
+from paddock.core.pace import Pacer, RateLimit
 from paddock.rollout.actor import ActorModule
 from paddock.rollout.episodes import MakeEnv, episode_frames, undisturbed
 
 log = logging.getLogger(__name__)
 
-SLICE = 0.05  # s of sleep at a time, so that a request is soon taken
-LATE = 0.25  # s behind its pace from which on the simulation does not catch up
 FILM_RATE = 25.0  # pictures a second, at most
 FILM_SEED = 77
+
+
+class View(Protocol):
+    """What viewers see of an environment that has cars."""
+
+    def scene(self, track: int) -> dict[str, Any]: ...
+
+    def snapshot(self, watched: tuple[int, ...]) -> dict[str, Any]: ...
 
 
 class Broadcast:
     """`speed`: times real time that the simulation is held to; None is as fast as it can.
 
-    time_step: s of one step of the environments. view: `snapshot(watched)` of the cars, None where there are none.
+    time_step: s of one step of the environments. view: None where there are no cars.
     """
 
-    def __init__(self, channel: Channel, control: Control, view: Any, film: Film, time_step: float) -> None:
+    def __init__(self, channel: Channel, control: Control, view: View | None, film: Film, time_step: float) -> None:
         self.speed: float | None = None
         self._channel, self._control = channel, control
         self._view, self._film = view, film
         self._time_step = time_step
         self._steps = self._sequence = 0
-        self._next_snapshot = self._due = 0.0
+        self._snapshots, self._pacer = RateLimit(), Pacer()
 
     def after_step(self) -> None:
         """One vector step has been taken."""
@@ -45,45 +52,33 @@ class Broadcast:
         channel = self._channel
         if self.speed is None and not channel.is_watched:
             return
-        if channel.rate > 0.0 and self._view is not None and time.perf_counter() >= self._next_snapshot:
-            self.publish()
+        if channel.rate > 0.0 and self._view is not None and self._snapshots.wait <= 0.0:
+            self._snapshots.took(channel.rate)
+            self._publish(self._view)
         if channel.wants_pictures:
             self._film.show()
         if self.speed is not None:
-            self._hold(self._time_step / self.speed)
+            self._pacer.wait(self._time_step / self.speed, self._control.has_requests)
 
-    def publish(self) -> None:
-        """The cars as they are now."""
-        now = time.perf_counter()
-        period = 1.0 / self._channel.rate if self._channel.rate > 0.0 else 1.0
-        # On a grid of its own, so that being called a little late does not lower the rate.
-        self._next_snapshot = max(self._next_snapshot + period, now + 0.5 * period)
+    def _publish(self, view: View) -> None:
         self._sequence += 1
-        snapshot = self._view.snapshot(self._channel.cars)
-        snapshot |= {"time": self._steps * self._time_step, "sequence": self._sequence}
-        self._channel.publish("snapshot", snapshot)
-
-    def _hold(self, pace: float) -> None:
-        now = time.perf_counter()
-        self._due = self._due + pace if now - self._due < LATE + pace else now
-        while (wait := self._due - time.perf_counter()) > 0.0 and not self._control.is_anything_asked:
-            time.sleep(min(wait, SLICE))
+        time, sequence = self._steps * self._time_step, self._sequence
+        self._channel.publish_snapshot(Snapshot(time=time, sequence=sequence, **view.snapshot(self._channel.cars)))
 
 
 class Film:
-    """Pictures of a copy of the environment that the present policy drives, made only while somebody watches."""
+    """Pictures of another environment that the present policy acts in, made only while a viewer wants them."""
 
     def __init__(self, channel: Channel, actor: Callable[[], ActorModule], make_env: MakeEnv) -> None:
         self.problem: str | None = None
         self._channel, self._actor, self._make_env = channel, actor, make_env
         self._env: Any = None
         self._frames: Iterator[np.ndarray] = iter(())
-        self._next = 0.0
+        self._limit = RateLimit()
 
     def show(self) -> None:
         """The next picture, if it is time for one."""
-        now = time.perf_counter()
-        if now < self._next or self.problem is not None:
+        if self._limit.wait > 0.0 or self.problem is not None:
             return
         try:
             picture = self._picture()
@@ -92,9 +87,8 @@ class Film:
             log.warning("%s", self.problem)
             self.close()
             return
-        self._channel.publish("picture", np.ascontiguousarray(picture))
-        rate = min(float(self._env.metadata.get("render_fps", FILM_RATE)), FILM_RATE)
-        self._next = max(self._next + 1.0 / rate, time.perf_counter() + 0.2 / rate)
+        self._channel.publish_picture(np.ascontiguousarray(picture))
+        self._limit.took(min(float(self._env.metadata.get("render_fps", FILM_RATE)), FILM_RATE))
 
     def close(self) -> None:
         if self._env is not None:

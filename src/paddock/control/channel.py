@@ -1,151 +1,167 @@
-"""The control channel of a running process: a thread that listens on this machine, tells whoever is connected what
-goes on, and hands their requests over. The loop never waits for it, and it never waits for a viewer."""
+"""The control channel of a running process: a WebSocket server on this machine, in a thread of its own. It sends
+viewers what happens and passes on their requests. The loop never waits for it, and it never waits for a viewer."""
 
 from __future__ import annotations
 
-import io
+import asyncio
 import logging
 import os
 import secrets
-import selectors
 import socket
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request as Handshake
+from websockets.http11 import Response
 
+from paddock.control.address import FILE, Address, new_token, write_address
 from paddock.control.messages import (
-    FILE,
+    FASTEST_RATE,
     LARGEST_REQUEST,
-    Address,
-    FrameError,
-    Unpacker,
-    new_token,
-    pack,
-    write_address,
+    MOST_CARS,
+    Answer,
+    DriverInput,
+    Lap,
+    Picture,
+    Reply,
+    Request,
+    RunMessage,
+    Scene,
+    SceneRequest,
+    Snapshot,
+    Status,
+    Watch,
+    Welcome,
+    decode_viewer_message,
+    encode,
 )
 from paddock.core.errors import PaddockError
+from paddock.render.jpeg import to_jpeg
 
 log = logging.getLogger(__name__)
 
 STATUS_EVERY = 0.5  # s
-PATIENCE = 5.0  # s that a stranger has for saying the word
-STUCK = 30.0  # s without taking a byte of what waits for it, after which a viewer is gone
+HANDSHAKE_TIMEOUT = 5.0  # s for the handshake, in which the token has to come
+STUCK_TIMEOUT = 30.0  # s that a viewer may take for one message
+PING_EVERY, PING_TIMEOUT = 20.0, 60.0  # s
+CLOSE_TIMEOUT = 1.0  # s for saying goodbye
 MOST_VIEWERS = 16
-MOST_STRANGERS = 64  # connections that have not said the word yet; beyond that the oldest one goes
+MOST_STRANGERS = 64  # connections without a handshake; beyond that the oldest one goes
+ACCEPTED_AT_ONCE = MOST_STRANGERS // 2  # so that those before them have a turn to send their token
 BACKLOG = 128  # connections that may wait to be accepted
-WAITING = 256  # frames that may wait for one viewer
-FASTEST = 60.0  # snapshots a second
-JPEG_QUALITY = 80
-Message = dict[str, Any]
+MOST_WAITING = 256  # messages that may wait for one viewer
+FULL, UNREADABLE = 1013, 1008  # close codes
+Latest = Literal["snapshot", "picture"]
+quiet = logging.Logger("websockets", logging.CRITICAL + 1)  # Strangers' broken handshakes are no news.
 
 
 class Source(Protocol):
-    """What the channel tells of, and whom requests are for. Called from the channel's thread."""
+    """The run behind a channel. Called from the channel's thread."""
 
-    def welcome(self) -> Message: ...
+    def welcome(self) -> Welcome: ...
 
-    def status(self) -> Message: ...
+    def status(self) -> Status: ...
 
-    def scene(self, track: int) -> Message: ...
+    def scene(self, track: int) -> dict[str, Any]: ...
 
-    def request(self, message: Message, answer: Callable[[Message], None]) -> None: ...
+    def request(self, request: Request, answer: Callable[[Answer], None]) -> None: ...
 
-    def input(self, message: Message) -> None: ...
+    def input(self, message: DriverInput) -> None: ...
+
+
+class Connection(ServerConnection):
+    """A connection that counts as a stranger's until its handshake is complete."""
+
+    def __init__(self, *arguments: Any, strangers: dict[Connection, None], **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._strangers = strangers
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._strangers[self] = None
+        if len(self._strangers) > MOST_STRANGERS:
+            oldest = next(iter(self._strangers))
+            del self._strangers[oldest]
+            oldest.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._strangers.pop(self, None)
+        super().connection_lost(exc)
 
 
 class Viewer:
     """One connection: what it wants to see, and what waits to be sent to it."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: ServerConnection) -> None:
         self.connection = connection
-        self.unpacker = Unpacker(LARGEST_REQUEST)
-        self.is_known = False
         self.rate = 0.0  # snapshots a second; 0 is none
-        self.cars: tuple[int, ...] = ()  # whom it follows: their rays and dials are sent
+        self.cars: tuple[int, ...] = ()  # those it follows: their rays and dials are sent
         self.wants_pictures = False
-        self.seen = {"snapshot": 0, "picture": 0}
-        self.last_taken = time.monotonic()
-        self._waiting: deque[memoryview] = deque()
+        self.sent: dict[Latest, int] = {"snapshot": 0, "picture": 0}  # the newest that it got
+        self.waiting: deque[bytes] = deque()
+        self.is_sending = False
+        self.news = asyncio.Event()
 
     @property
     def is_idle(self) -> bool:
         """Whether everything has been sent."""
-        return not self._waiting
+        return not self.waiting and not self.is_sending
 
-    @property
-    def is_hopeless(self) -> bool:
-        silence = time.monotonic() - self.last_taken
-        return silence > PATIENCE if not self.is_known else not self.is_idle and silence > STUCK
+    def put(self, message: bytes) -> None:
+        if len(self.waiting) >= MOST_WAITING:
+            self.connection.transport.abort()
+            return
+        self.waiting.append(message)
+        self.news.set()
 
-    def send(self, frame: bytes) -> None:
-        """Queue a frame and send what the connection takes."""
-        if len(self._waiting) >= WAITING:
-            raise FrameError("it does not read")
-        if self.is_idle:
-            self.last_taken = time.monotonic()
-        self._waiting.append(memoryview(frame))
-        self.flush()
-
-    def flush(self) -> None:
-        while self._waiting:
-            try:
-                sent = self.connection.send(self._waiting[0])
-            except BlockingIOError:
-                return
-            self.last_taken = time.monotonic()
-            if sent == len(self._waiting[0]):
-                self._waiting.popleft()
-            else:
-                self._waiting[0] = self._waiting[0][sent:]
+    def wants(self, kind: Latest) -> bool:
+        return self.rate > 0.0 if kind == "snapshot" else self.wants_pictures
 
 
 class Channel:
-    """Listens from `open` to `close`. `rate`, `cars` and `wants_pictures` say what anybody wants to see right now."""
+    """Listens from `open` to `close`. `rate`, `cars` and `wants_pictures` sum up what the viewers want to see now."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self.rate = 0.0
         self.cars: tuple[int, ...] = ()
         self.wants_pictures = False
-        self._latest: dict[str, tuple[int, Any]] = {}
-        self._said: deque[tuple[Viewer | None, Message]] = deque(maxlen=4 * WAITING)
-        self._viewers: dict[socket.socket, Viewer] = {}
-        self._is_closing = False
+        self._latest: dict[Latest, tuple[int, Any]] = {}
+        self._encoded: dict[Latest, tuple[int, bytes]] = {}
+        self._viewers: set[Viewer] = set()
+        self._strangers: dict[Connection, None] = {}
         self._folder: Path | None = None  # None while it is closed
 
     def open(self, folder: Path) -> None:
-        """Listen, and say where in `folder`. A machine without sockets costs the run nothing but its viewers."""
+        """Listen, and write the address to `folder`; where no socket can be opened, the run goes on without viewers."""
         try:
-            self._listener = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
+            listener = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
             self._token = new_token()
-            write_address(folder, Address(self._listener.getsockname()[1], self._token, os.getpid()))
+            write_address(folder, Address(listener.getsockname()[1], self._token, os.getpid()))
         except OSError as error:
-            log.warning("nobody can watch this run: its channel could not be opened (%s).", error)
+            log.warning("this run cannot be watched: its channel could not be opened (%s).", error)
             return
-        self._wake_end, self._woken_end = socket.socketpair()
         self._folder = folder
-        for end in (self._listener, self._wake_end, self._woken_end):
-            end.setblocking(False)
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._listener, selectors.EVENT_READ)
-        self._selector.register(self._woken_end, selectors.EVENT_READ)
-        self._thread = threading.Thread(target=self._serve, name="channel", daemon=True)
+        self._loop = asyncio.new_event_loop()
+        self._closing = asyncio.Event()
+        self._arrival = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, args=(listener,), name="channel", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Hang up on everybody."""
+        """Send what waits, and close every connection."""
         if self._folder is None:
             return
-        self._is_closing = True
-        self._wake()
+        self._call(self._closing.set)
         self._thread.join(timeout=5.0)
         (self._folder / FILE).unlink(missing_ok=True)
         self._folder = None
@@ -154,174 +170,185 @@ class Channel:
     def is_watched(self) -> bool:
         return self.rate > 0.0 or self.wants_pictures
 
-    def publish(self, kind: str, content: Any) -> None:
-        """The newest `snapshot` (a message) or `picture` (uint8 [height, width, 3]); an older one is forgotten."""
+    def publish_snapshot(self, snapshot: Snapshot) -> None:
+        """The newest snapshot; one that was not sent yet is dropped."""
+        self._publish("snapshot", snapshot)
+
+    def publish_picture(self, picture: NDArray[np.uint8]) -> None:
+        """The newest picture, uint8 [height, width, 3]; one that was not sent yet is dropped."""
+        self._publish("picture", picture)
+
+    def send(self, message: Lap) -> None:
+        """A message to every viewer."""
+        self._call(partial(self._send_to_all, message))
+
+    def _publish(self, kind: Latest, content: Any) -> None:
         number, _ = self._latest.get(kind, (0, None))
         self._latest[kind] = (number + 1, content)
-        self._wake()
+        self._call(self._announce)
 
-    def say(self, message: Message) -> None:
-        """Something that everybody who is there shall hear."""
-        self._said.append((None, message))
-        self._wake()
-
-    def _wake(self) -> None:
+    def _call(self, function: Callable[[], object]) -> None:
         if self._folder is not None:
-            with suppress(OSError):  # Full means that the thread will wake anyway.
-                self._wake_end.send(b"!")
+            with suppress(RuntimeError):  # The channel has failed and its loop is closed.
+                self._loop.call_soon_threadsafe(function)
 
     # --- the channel's own thread ---
 
-    def _serve(self) -> None:
-        next_status = 0.0
+    def _run(self, listener: socket.socket) -> None:
         try:
-            while not self._is_closing:
-                for key, events in self._selector.select(STATUS_EVERY if self._viewers else None):
-                    self._attend(key.fileobj, events)
-                self._send_said()
-                self._send_latest()
-                if self._viewers and time.monotonic() >= next_status:
-                    next_status = time.monotonic() + STATUS_EVERY
-                    self._send_status()
-            self._send_said()
+            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+                runner.run(self._serve(listener))
         except Exception:  # The run goes on whatever happens here.
-            log.exception("the channel has failed; this run can no more be watched")
+            log.exception("the channel has failed; this run can no longer be watched")
         finally:
             self.rate, self.wants_pictures = 0.0, False
-            for viewer in list(self._viewers.values()):
-                self._drop(viewer)
-            for end in (self._listener, self._wake_end, self._woken_end):
-                end.close()
-            self._selector.close()
+            listener.close()
 
-    def _attend(self, connection: Any, events: int) -> None:
-        if connection is self._listener:
-            self._accept()
-        elif connection is self._woken_end:
-            with suppress(OSError):
-                self._woken_end.recv(4096)
-        elif (viewer := self._viewers.get(connection)) is not None:
-            self._guarded(viewer, self._serve_viewer, viewer, events)
+    async def _serve(self, listener: socket.socket) -> None:
+        server = serve(
+            self._serve_viewer,
+            sock=listener,
+            backlog=ACCEPTED_AT_ONCE,
+            create_connection=partial(Connection, strangers=self._strangers),  # type: ignore[arg-type]
+            process_request=self._check_token,
+            compression=None,
+            max_size=LARGEST_REQUEST,
+            open_timeout=HANDSHAKE_TIMEOUT,
+            ping_interval=PING_EVERY,
+            ping_timeout=PING_TIMEOUT,
+            close_timeout=CLOSE_TIMEOUT,
+            server_header=None,
+            logger=quiet,
+        )
+        async with server:
+            listener.listen(BACKLOG)  # More may wait than are accepted at once.
+            statuses = asyncio.create_task(self._send_statuses())
+            await self._closing.wait()
+            statuses.cancel()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_TIMEOUT):
+                    while any(viewer.waiting for viewer in self._viewers):
+                        await asyncio.sleep(0.01)
 
-    def _accept(self) -> None:
-        """Take in who waits. Strangers have places of their own: who knows the word always finds one to say it."""
-        for _ in range(MOST_STRANGERS // 2):  # Half of them at once: who came before has a turn to say the word.
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            connection.setblocking(False)
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._viewers[connection] = Viewer(connection)
-            self._selector.register(connection, selectors.EVENT_READ)
-            strangers = [viewer for viewer in self._viewers.values() if not viewer.is_known]
-            if len(strangers) > MOST_STRANGERS:
-                self._drop(strangers[0])
+    def _check_token(self, connection: ServerConnection, handshake: Handshake) -> Response | None:
+        given = handshake.headers.get("Authorization", "").encode()
+        if secrets.compare_digest(given, f"Bearer {self._token}".encode()):
+            return None
+        return connection.respond(401, "this channel wants the token of its run\n")
 
-    def _serve_viewer(self, viewer: Viewer, events: int) -> None:
-        if events & selectors.EVENT_WRITE:
-            viewer.flush()
-        if events & selectors.EVENT_READ:
-            data = viewer.connection.recv(1 << 16)
-            if not data:
-                raise FrameError("it has hung up")
-            for message in viewer.unpacker.feed(data):
-                self._hear(viewer, message)
+    async def _serve_viewer(self, connection: ServerConnection) -> None:
+        self._strangers.pop(connection, None)  # type: ignore[call-overload]
+        if len(self._viewers) >= MOST_VIEWERS:
+            await connection.close(FULL, f"{MOST_VIEWERS} viewers are connected already")
+            return
+        viewer = Viewer(connection)
+        viewer.put(encode(self._source.welcome()))
+        self._viewers.add(viewer)
+        self._arrival.set()
+        tasks = [asyncio.create_task(work(viewer)) for work in (self._receive_all, self._send_all)]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._viewers.discard(viewer)
+            self._sum_up()
+            for task in tasks:
+                task.cancel()
+            for error in await asyncio.gather(*tasks, return_exceptions=True):
+                if isinstance(error, Exception) and not isinstance(error, ConnectionClosed):
+                    log.debug("a viewer is disconnected: %s: %s", type(error).__name__, error)
+            await connection.close(UNREADABLE)
 
-    def _hear(self, viewer: Viewer, message: Message) -> None:
-        kind = message.get("type")
-        if not viewer.is_known:
-            if kind != "hello" or not secrets.compare_digest(str(message.get("token")).encode(), self._token.encode()):
-                raise FrameError("it does not know the word")
-            if sum(one.is_known for one in self._viewers.values()) >= MOST_VIEWERS:
-                raise FrameError(f"{MOST_VIEWERS} are there already")
-            viewer.is_known = True
-            viewer.send(pack({"type": "welcome", **self._source.welcome()}))
-        elif kind == "watch":
-            self._watch(viewer, message)
-        elif kind == "scene":
-            viewer.send(pack({"type": "scene", "track": int(message.get("track", 0)), **self._scene(message)}))
-        elif kind == "input":
-            self._source.input(message)
-        elif kind == "request":
-            self._request(viewer, message)
+    async def _receive_all(self, viewer: Viewer) -> None:
+        async for data in viewer.connection:
+            message = decode_viewer_message(data.encode() if isinstance(data, str) else data)
+            if isinstance(message, Watch):
+                self._watch(viewer, message)
+            elif isinstance(message, SceneRequest):
+                viewer.put(encode(Scene(message.track, self._source.scene(message.track))))
+            elif isinstance(message, DriverInput):
+                self._source.input(message)
+            else:
+                self._request(viewer, message)
 
-    def _scene(self, message: Message) -> Message:
-        return {"scene": self._source.scene(int(message.get("track", 0)))}
+    async def _send_all(self, viewer: Viewer) -> None:
+        while True:
+            await viewer.news.wait()
+            viewer.news.clear()
+            while (message := self._next(viewer)) is not None:
+                viewer.is_sending = True
+                try:
+                    async with asyncio.timeout(STUCK_TIMEOUT):
+                        await viewer.connection.send(message)
+                except TimeoutError:
+                    viewer.connection.transport.abort()
+                    return
+                viewer.is_sending = False
 
-    def _watch(self, viewer: Viewer, message: Message) -> None:
-        viewer.rate = min(max(float(message.get("rate", 0.0)), 0.0), FASTEST)
-        viewer.cars = tuple(int(car) for car in message.get("cars", ())[:64])
-        viewer.wants_pictures = bool(message.get("pictures", False))
+    def _next(self, viewer: Viewer) -> bytes | None:
+        """What waits for a viewer, then the newest snapshot or picture that it has not got."""
+        if viewer.waiting:
+            return viewer.waiting.popleft()
+        for kind, (number, content) in list(self._latest.items()):
+            if viewer.wants(kind) and viewer.sent[kind] < number:
+                viewer.sent[kind] = number
+                return self._encode_latest(kind, number, content)
+        return None
+
+    def _encode_latest(self, kind: Latest, number: int, content: Any) -> bytes:
+        """Once for all viewers."""
+        if self._encoded.get(kind, (0, b""))[0] != number:
+            message = content if kind == "snapshot" else Picture(to_jpeg(content))
+            self._encoded[kind] = (number, encode(message))
+        return self._encoded[kind][1]
+
+    def _watch(self, viewer: Viewer, message: Watch) -> None:
+        viewer.rate = min(max(message.rate, 0.0), FASTEST_RATE)
+        viewer.cars = tuple(message.cars[:MOST_CARS])
+        viewer.wants_pictures = message.pictures
         self._sum_up()
 
     def _sum_up(self) -> None:
-        viewers = list(self._viewers.values())
-        self.cars = tuple(sorted({car for viewer in viewers for car in viewer.cars}))
-        self.wants_pictures = any(viewer.wants_pictures for viewer in viewers)
-        self.rate = max((viewer.rate for viewer in viewers), default=0.0)
+        self.cars = tuple(sorted({car for viewer in self._viewers for car in viewer.cars}))
+        self.wants_pictures = any(viewer.wants_pictures for viewer in self._viewers)
+        self.rate = max((viewer.rate for viewer in self._viewers), default=0.0)
 
-    def _request(self, viewer: Viewer, message: Message) -> None:
-        number = message.get("id")
-
-        def answer(values: Message) -> None:
-            self._said.append((viewer, {"type": "reply", "id": number, **values}))
-            self._wake()
+    def _request(self, viewer: Viewer, request: Request) -> None:
+        def answer(values: Answer) -> None:
+            result = {name: value for name, value in values.items() if name not in ("ok", "error")}
+            reply = Reply(request.id, bool(values["ok"]), values.get("error"), result)
+            self._call(partial(self._put, viewer, encode(reply)))
 
         try:
-            self._source.request(message, answer)
+            self._source.request(request, answer)
         except PaddockError as error:
             answer({"ok": False, "error": str(error)})
 
-    def _send_said(self) -> None:
-        while self._said:
-            target, message = self._said.popleft()
-            frame = pack(message)
-            for viewer in [target] if target is not None else list(self._viewers.values()):
-                if viewer.is_known and viewer.connection in self._viewers:
-                    self._guarded(viewer, viewer.send, frame)
+    def _put(self, viewer: Viewer, message: bytes) -> None:
+        if viewer in self._viewers:
+            viewer.put(message)
 
-    def _send_latest(self) -> None:
-        for kind, (number, content) in list(self._latest.items()):
-            frame: bytes | None = None
-            for viewer in list(self._viewers.values()):
-                is_wanted = viewer.rate > 0.0 if kind == "snapshot" else viewer.wants_pictures
-                if not is_wanted or not viewer.is_idle or viewer.seen[kind] >= number:
-                    continue
-                if frame is None:
-                    frame = pack(content if kind == "snapshot" else {"type": kind, "jpeg": to_jpeg(content)})
-                viewer.seen[kind] = number
-                self._guarded(viewer, viewer.send, frame)
+    def _announce(self) -> None:
+        for viewer in self._viewers:
+            viewer.news.set()
 
-    def _send_status(self) -> None:
-        frame = pack({"type": "status", **self._source.status()})
-        for viewer in list(self._viewers.values()):
-            if viewer.is_hopeless:
-                self._drop(viewer)
-            elif viewer.is_known and viewer.is_idle:
-                self._guarded(viewer, viewer.send, frame)
+    def _send_to_all(self, message: RunMessage) -> None:
+        data = encode(message)
+        for viewer in self._viewers:
+            viewer.put(data)
 
-    def _guarded(self, viewer: Viewer, act: Callable[..., None], *arguments: Any) -> None:
-        """Whatever goes wrong with one viewer is the end of that viewer only."""
-        try:
-            act(*arguments)
-        except Exception as error:
-            log.debug("a viewer is let go of: %s: %s", type(error).__name__, error)
-            self._drop(viewer)
-            return
-        wanted = selectors.EVENT_READ if viewer.is_idle else selectors.EVENT_READ | selectors.EVENT_WRITE
-        if viewer.connection in self._viewers and self._selector.get_key(viewer.connection).events != wanted:
-            self._selector.modify(viewer.connection, wanted)
-
-    def _drop(self, viewer: Viewer) -> None:
-        if self._viewers.pop(viewer.connection, None) is not None:
-            self._selector.unregister(viewer.connection)
-        viewer.connection.close()
-        self._sum_up()
-
-
-def to_jpeg(picture: NDArray[np.uint8]) -> bytes:
-    """A picture [height, width, 3] as a JPEG file."""
-    file = io.BytesIO()
-    Image.fromarray(picture).save(file, "JPEG", quality=JPEG_QUALITY)
-    return file.getvalue()
+    async def _send_statuses(self) -> None:
+        """Twice a second to viewers that have got everything else; nothing is computed while there are none."""
+        while True:
+            await self._arrival.wait()
+            await asyncio.sleep(STATUS_EVERY)
+            if not self._viewers:
+                self._arrival.clear()
+                continue
+            try:
+                status = encode(self._source.status())
+            except Exception:  # Viewers go without; the run is not disturbed.
+                log.exception("the run's status could not be read")
+                continue
+            for viewer in self._viewers:
+                if viewer.is_idle:
+                    viewer.put(status)

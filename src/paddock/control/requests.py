@@ -1,5 +1,5 @@
-"""Requests to a running experiment from outside: by signals, where the first asks and the second insists, and by
-whoever is connected to its channel. The loop takes them between two actions."""
+"""Requests to a running experiment from outside: by signals, where a second one ends the process at once, and from
+viewers of its channel. The loop handles them between two actions."""
 
 from __future__ import annotations
 
@@ -8,54 +8,52 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any
 
+from paddock.control.messages import Answer, Command, Handlers, command_name
 from paddock.core.errors import InputError, PaddockError
 from paddock.environments.calls import CutOff, longest, pending
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-NOTICE, PATIENCE = 2.0, 5.0  # s that an environment may take after the run was asked to stop: a word, then the end
+NOTICE, PATIENCE = 2.0, 5.0  # s that an environment may take after a request to stop: a notice, then the end
 LOOK_EVERY = 0.25  # s between two looks at that
-WAITING = 64  # requests that may wait for the loop
-Answer = dict[str, Any]
+MOST_WAITING = 64  # requests that may wait for the loop
 
 
 @dataclass(frozen=True)
-class Request:
-    """What somebody wants. answer: called once, from the loop, with what came of it."""
+class PendingCommand:
+    """A command that waits for the loop. by: its origin; answer: called once, from the loop, with the result."""
 
-    command: str
-    arguments: dict[str, Any]
+    command: Command
     by: str
     answer: Callable[[Answer], None] = field(repr=False)
 
 
 class Control:
-    """What has been asked of the run. The orchestrator looks at it between two actions."""
+    """The requests to a run. The orchestrator reads them between two actions."""
 
     def __init__(self) -> None:
         self.stop_requested_by: str | None = None
         self.pause_requested_by: str | None = None
-        self.is_guest = False  # Whether the process is somebody else's, a notebook's say, and must not be ended.
-        self._asked_at: float | None = None
+        self.is_guest = False  # Whether the process belongs to other code, a notebook say, and must not be ended.
+        self._stop_requested_at: float | None = None
         self._has_said = self._is_listening = False
         self._going_on = threading.Event()
-        self._requests: queue.Queue[Request] = queue.Queue(WAITING)
+        self._requests: queue.Queue[PendingCommand] = queue.Queue(MOST_WAITING)
 
     def stop(self, by: str) -> None:
-        """Ask the run to save and end; who asked first is remembered."""
+        """Request that the run saves and ends; the first requester is kept."""
         if self.stop_requested_by is None:
-            self.stop_requested_by, self._asked_at = by, time.monotonic()
+            self.stop_requested_by, self._stop_requested_at = by, time.monotonic()
             if self._is_listening:
                 signal.setitimer(signal.ITIMER_REAL, LOOK_EVERY, LOOK_EVERY)
         self._going_on.set()
 
     def pause(self, by: str) -> None:
-        """Ask the run to save and wait."""
+        """Request that the run saves and waits."""
         self._going_on.clear()
         self.pause_requested_by = self.pause_requested_by or by
 
@@ -64,44 +62,41 @@ class Control:
         self.pause_requested_by = None
         self._going_on.set()
 
-    def ask(self, request: Request) -> None:
-        """Leave a request for the loop; refused when too many wait already."""
+    def submit(self, request: PendingCommand) -> None:
+        """Queue a command for the loop; refused when too many wait already."""
         try:
             self._requests.put_nowait(request)
         except queue.Full:
-            raise InputError(f"{WAITING} requests wait for this run already; try again in a moment.") from None
+            raise InputError(f"{MOST_WAITING} requests wait for this run already; try again in a moment.") from None
 
-    @property
-    def is_anything_asked(self) -> bool:
-        """Whether the loop should come to where it takes requests."""
-        asked = self.stop_requested_by is not None or self.pause_requested_by is not None
-        return asked or not self._requests.empty()
+    def has_requests(self) -> bool:
+        """Whether the loop should come to the point where it handles requests."""
+        is_held = self.stop_requested_by is not None or self.pause_requested_by is not None
+        return is_held or not self._requests.empty()
 
-    def take(self) -> Iterator[Request]:
-        """The requests that wait, first come first served."""
+    def take(self) -> Iterator[PendingCommand]:
+        """The commands that wait, in the order in which they came."""
         while True:
             try:
                 yield self._requests.get_nowait()
             except queue.Empty:
                 return
 
-    def fulfil(self, doings: Mapping[str, Callable[..., Answer]], note: Callable[..., None]) -> None:
-        """Do what has been asked for, by command; `note(command=, by=, ...)` writes down what was done. A request that
-        cannot be fulfilled is refused with a sentence."""
+    def handle(self, commands: Handlers, note: Callable[..., None]) -> None:
+        """Carry out the commands that wait; `note(command=, by=, ...)` logs each one that was. A command that cannot be
+        carried out is answered with the reason."""
         for request in self.take():
             try:
-                result = doings[request.command](**request.arguments)
+                result = commands[type(request.command)](request.command)
             except PaddockError as error:
                 request.answer({"ok": False, "error": str(error)})
-            except TypeError as error:
-                request.answer({"ok": False, "error": f"'{request.command}' was asked in a way it is not: {error}."})
             else:
-                note(command=request.command, by=request.by, **result)
+                note(command=command_name(request.command), by=request.by, **result)
                 request.answer({"ok": True, **result})
 
     def wait_while_paused(self, meanwhile: Callable[[], None]) -> None:
-        """Return when the run may go on or has to end. Short waits, so that signals are heard; `meanwhile` is called
-        in between."""
+        """Return when the run may go on or has to end. Short waits, so that signals are handled; `meanwhile` is
+        called in between."""
         while self.pause_requested_by is not None and self.stop_requested_by is None:
             meanwhile()
             self._going_on.wait(0.05)
@@ -109,7 +104,7 @@ class Control:
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Turn the first SIGINT or SIGTERM into a request to stop, the second leaves at once; SIGUSR1 pauses, SIGCONT
-        goes on. Signals only reach the main thread; in another one nothing is listened to."""
+        continues. Signals only reach the main thread; in another one this does nothing."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -142,9 +137,9 @@ class Control:
         """An environment that does not come back must not keep the run from ending; one that was ever slow may take
         as long again."""
         waited_for = pending()
-        if waited_for is None or self._asked_at is None:
+        if waited_for is None or self._stop_requested_at is None:
             return
-        waited = time.monotonic() - max(waited_for.since, self._asked_at)
+        waited = time.monotonic() - max(waited_for.since, self._stop_requested_at)
         if waited >= max(PATIENCE, 2.0 * longest()):
             raise CutOff
         if waited >= NOTICE and not self._has_said:

@@ -1,59 +1,107 @@
-"""The desk of a training run: tells viewers how it goes, and does what they ask at the loop's safe points."""
+"""The service of a training run: it answers viewers, and carries out their commands at the loop's safe points."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from paddock.control.broadcast import Broadcast, Film
+from paddock.control.broadcast import Broadcast, Film, View
 from paddock.control.channel import Channel
-from paddock.control.requests import Answer, Request
+from paddock.control.messages import (
+    Answer,
+    Command,
+    DriverInput,
+    Explore,
+    Load,
+    Pause,
+    Request,
+    Resume,
+    Reward,
+    Save,
+    Speed,
+    Status,
+    Stop,
+    Welcome,
+    command_name,
+    parse_command,
+)
+from paddock.control.requests import Control, PendingCommand
 from paddock.core.errors import InputError, unknown_choice
 from paddock.core.pace import Pace
-from paddock.rollout.actor import load_policy
-
-if TYPE_CHECKING:
-    from paddock.orchestration.orchestrator import Orchestrator
-
-SLOWEST, FASTEST = 0.05, 1000.0  # times real time
-EXTRA = "._extra_state"  # of a component: what belongs to the episodes under way, and to no policy
-FRAMES_PER_SECOND = 30.0  # of an environment that does not say
+from paddock.rollout.actor import ActorModule, load_weights
+from paddock.rollout.episodes import MakeEnv
 
 
-class Desk:
-    """Stands between the channel's thread and the loop. What changes the run happens in `take_requests`."""
+@dataclass(frozen=True)
+class RunState:
+    """How a run stands. seconds: wall clock of training; latest: the newest value of each metric."""
 
-    def __init__(self, orchestrator: Orchestrator) -> None:
-        self._orchestrator = orchestrator
-        self._control = orchestrator.control
-        self._context = orchestrator.context
-        environment: Any = self._context.environment
-        self._view = getattr(environment, "view", None)
+    agent_steps: int
+    seconds: float
+    phase: str | None
+    is_paused: bool
+    explores: bool
+    latest: Mapping[str, float]
+
+
+class ServedRun(Protocol):
+    """What the service needs of a run.
+
+    view: None for an environment without cars. time_step: s of one step of the environments. set_reward_weight: None
+    where the environment has no such weights.
+    """
+
+    control: Control
+    folder: Path
+    view: View | None
+    time_step: float
+    make_env: MakeEnv
+    set_reward_weight: Callable[[str, float], None] | None
+
+    def state(self) -> RunState: ...
+
+    def actor(self) -> ActorModule: ...
+
+    def reward_weights(self) -> dict[str, float]: ...
+
+    def set_exploring(self, explores: bool) -> None: ...
+
+    def set_step_hook(self, hook: Callable[[], None] | None) -> None: ...
+
+    def save_by_hand(self, name: str | None) -> str: ...
+
+    def note(self, event: str, **details: Any) -> None: ...
+
+
+class RunService:
+    """Stands between the channel's thread and the loop. What changes the run happens in `handle_requests`."""
+
+    def __init__(self, run: ServedRun) -> None:
+        self._run, self._control = run, run.control
         self.channel = Channel(self)
-        film = Film(self.channel, orchestrator.workflow.actor, orchestrator.make_eval_env)
-        self._film = film
-        rate = float(environment.metadata.get("render_fps") or FRAMES_PER_SECOND)
-        self.broadcast = Broadcast(self.channel, self._control, self._view, film, 1.0 / rate)
+        self._film = Film(self.channel, run.actor, run.make_env)
+        self.broadcast = Broadcast(self.channel, run.control, run.view, self._film, run.time_step)
         self._pace = Pace()
         self._loaded: str | None = None
-        self._doings: dict[str, Callable[..., Answer]] = {
-            "save": self._save,
-            "load": self._load,
-            "speed": self._set_speed,
-            "explore": self._set_exploring,
+        self._commands: dict[type[Command], Callable[[Any], Answer]] = {
+            Save: self._save,
+            Load: self._load,
+            Speed: self._set_speed,
+            Explore: self._set_exploring,
         }
-        if hasattr(environment, "set_reward_weight"):
-            self._doings["reward"] = self._set_reward
+        if run.set_reward_weight is not None:
+            self._commands[Reward] = self._set_reward
 
     def open(self) -> None:
-        """From here on viewers can come."""
-        self._context.collector.after_step = self.broadcast.after_step
-        self.channel.open(self._orchestrator.run_folder.path)
+        """From here on viewers can connect."""
+        self._run.set_step_hook(self.broadcast.after_step)
+        self.channel.open(self._run.folder)
 
     def close(self) -> None:
-        self._context.collector.after_step = None
+        self._run.set_step_hook(None)
         for request in self._control.take():
             request.answer({"ok": False, "error": "the run has ended."})
         self.channel.close()
@@ -61,114 +109,80 @@ class Desk:
 
     # --- the channel's thread ---
 
-    def welcome(self) -> dict[str, Any]:
-        kind = "racing" if self._view is not None else "video"
-        return {"kind": kind, "can": ["pause", "resume", "stop", *self._doings], "status": self.status()}
+    def welcome(self) -> Welcome:
+        return Welcome("racing" if self._run.view is not None else "video", self._can(), self.status())
 
     def scene(self, track: int) -> dict[str, Any]:
-        return self._view.scene(track) if self._view is not None else {"kind": "video"}
+        return self._run.view.scene(track) if self._run.view is not None else {"kind": "video"}
 
-    def status(self) -> dict[str, Any]:
-        orchestrator, control = self._orchestrator, self._control
-        phase = orchestrator.scheduler.current_phase()
-        state = "paused" if orchestrator.is_paused else "running"
-        return {
-            "status": "stopping" if control.stop_requested_by else state,
-            "phase": phase.name if phase else None,
-            "agent_steps": orchestrator.counters.agent_steps,
-            "seconds": round(orchestrator.seconds, 2),
-            "steps_per_second": round(self._pace(orchestrator.counters.agent_steps), 1),
-            "speed": self.broadcast.speed,
-            "explore": self._context.collector.explores,
-            "latest": {
-                name: value for name, value in dict(orchestrator.metrics.latest).items() if math.isfinite(value)
-            },
-            "rewards": self._rewards(),
-            "policy": self._loaded,
-            "video_problem": self._film.problem,
-        }
+    def status(self) -> Status:
+        state = self._run.state()
+        word = "paused" if state.is_paused else "running"
+        return Status(
+            status="stopping" if self._control.stop_requested_by else word,
+            phase=state.phase,
+            agent_steps=state.agent_steps,
+            seconds=round(state.seconds, 2),
+            steps_per_second=round(self._pace(state.agent_steps), 1),
+            speed=self.broadcast.speed,
+            explore=state.explores,
+            latest={name: float(value) for name, value in dict(state.latest).items() if math.isfinite(value)},
+            rewards=self._run.reward_weights(),
+            policy=self._loaded,
+            video_problem=self._film.problem,
+        )
 
-    def input(self, message: dict[str, Any]) -> None:
-        """Nobody drives a training run by hand."""
+    def input(self, message: DriverInput) -> None:
+        """A training run is not driven by hand."""
 
-    def request(self, message: dict[str, Any], answer: Callable[[Answer], None]) -> None:
-        command, by = str(message.get("command")), str(message.get("by", "channel"))
-        arguments = message.get("arguments") or {}
-        if command == "pause":
-            self._control.pause(by)
-        elif command == "resume":
+    def request(self, request: Request, answer: Callable[[Answer], None]) -> None:
+        command = parse_command(request.command, request.arguments)
+        if isinstance(command, Pause):
+            self._control.pause(request.by)
+        elif isinstance(command, Resume):
             self._control.resume()
-        elif command == "stop":
-            self._control.stop(by)
-        elif command in self._doings:
-            self._control.ask(Request(command, dict(arguments), by, answer))
+        elif isinstance(command, Stop):
+            self._control.stop(request.by)
+        elif type(command) in self._commands:
+            self._control.submit(PendingCommand(command, request.by, answer))
             return
         else:
-            raise unknown_choice("command", command, ["pause", "resume", "stop", *self._doings])
+            raise unknown_choice("command", request.command, self._can())
         answer({"ok": True})
 
-    def _rewards(self) -> dict[str, float]:
-        return {
-            name: float(weight) for name, weight in getattr(self._context.environment, "reward_weights", {}).items()
-        }
+    def _can(self) -> list[str]:
+        kinds: list[type[Command]] = [Pause, Resume, Stop, *self._commands]
+        return [command_name(kind) for kind in kinds]
 
     # --- the loop ---
 
-    def take_requests(self) -> None:
-        """Do what has been asked for, and write it down."""
-        self._control.fulfil(self._doings, self._note)
+    def handle_requests(self) -> None:
+        """Carry out the commands that wait, and log them."""
+        self._control.handle(self._commands, self._note)
 
     def _note(self, **details: Any) -> None:
-        orchestrator = self._orchestrator
-        orchestrator.run_folder.event("control", agent_steps=orchestrator.counters.agent_steps, **details)
+        self._run.note("control", **details)
 
-    def _save(self, name: str | None = None) -> Answer:
-        return {"policy": self._orchestrator.save_by_hand(name)}
+    def _save(self, command: Save) -> Answer:
+        return {"policy": self._run.save_by_hand(command.name)}
 
-    def _load(self, folder: str, policy: str) -> Answer:
-        load_into(self._orchestrator.workflow.actor(), Path(folder))
-        self._loaded = policy
-        return {"policy": policy}
+    def _load(self, command: Load) -> Answer:
+        if command.folder is None:
+            raise InputError("'load' needs the folder of the policy.")
+        load_weights(self._run.actor(), Path(command.folder))
+        self._loaded = command.policy
+        return {"policy": command.policy}
 
-    def _set_speed(self, factor: float | None) -> Answer:
-        if factor is not None and not SLOWEST <= factor <= FASTEST:
-            raise InputError(
-                f"speed is {factor}; allowed: {SLOWEST} to {FASTEST} times real time, or null for no limit."
-            )
-        self.broadcast.speed = None if factor is None else float(factor)
-        return {"factor": self.broadcast.speed}
+    def _set_speed(self, command: Speed) -> Answer:
+        self.broadcast.speed = command.factor
+        return {"factor": command.factor}
 
-    def _set_exploring(self, on: bool) -> Answer:
-        self._context.collector.explores = bool(on)
-        return {"on": bool(on)}
+    def _set_exploring(self, command: Explore) -> Answer:
+        self._run.set_exploring(command.on)
+        return {"on": command.on}
 
-    def _set_reward(self, term: str, weight: float) -> Answer:
-        before = self._rewards().get(term)
-        environment: Any = self._context.environment
-        environment.set_reward_weight(term, float(weight))
-        return {"term": term, "weight": float(weight), "before": before}
-
-
-def _finite(metrics: dict[str, Any]) -> dict[str, float]:
-    return {name: float(value) for name, value in metrics.items() if math.isfinite(value)}
-
-
-def load_into(actor: Any, folder: Path) -> None:
-    """Put a saved policy's numbers into a living one, if it is built alike; otherwise nothing is changed."""
-    here = actor.state_dict()
-    passing = {name: value for name, value in here.items() if name.endswith(EXTRA)}
-    there = {name: value for name, value in load_policy(folder).state_dict().items() if not name.endswith(EXTRA)}
-    there |= passing
-    misfits = [name for name in here.keys() | there.keys() if _shape(here.get(name)) != _shape(there.get(name))]
-    if misfits:
-        name = sorted(misfits)[0]
-        in_it, in_this = (_shape(values.get(name)) or "not there" for values in (there, here))
-        raise InputError(
-            f"the policy in '{folder.name}' does not fit this run: '{name}' is {in_it} in it and {in_this} here. "
-            "Load one that was trained with the same networks."
-        )
-    actor.load_state_dict(there)
-
-
-def _shape(value: Any) -> tuple[int, ...] | None:
-    return tuple(getattr(value, "shape", ())) if value is not None else None
+    def _set_reward(self, command: Reward) -> Answer:
+        assert self._run.set_reward_weight is not None
+        before = self._run.reward_weights().get(command.term)
+        self._run.set_reward_weight(command.term, command.weight)
+        return {"term": command.term, "weight": command.weight, "before": before}

@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from paddock import __version__
+from paddock.control.messages import MODES, Load, parse_command
 from paddock.dashboard import catalog
 from paddock.dashboard.errors import Refused
 from paddock.dashboard.ghosts import describe_lap, people_laps
@@ -31,19 +32,6 @@ BOUNDARY = "paddockframe"
 BODY_PATIENCE = 10.0  # s that a request has for its body
 FILM_PATIENCE = 5.0  # s between two pictures after which the last one is sent again, so that a dead viewer is noticed
 CLASSICAL = "classical"
-COMMANDS: dict[str, tuple[str, ...]] = {
-    "pause": (),
-    "resume": (),
-    "stop": (),
-    "save": ("name",),
-    "load": ("policy",),
-    "speed": ("factor",),
-    "explore": ("on",),
-    "reward": ("term", "weight"),
-    "mode": ("mode", "assist"),
-    "reset": (),
-    "ghost": ("kind", "on"),
-}
 
 
 class Api:
@@ -51,7 +39,7 @@ class Api:
 
     def __init__(self, dashboard: Dashboard) -> None:
         self._dashboard = dashboard
-        self._book, self._links = dashboard.book, dashboard.links
+        self._runs, self._links = dashboard.runs, dashboard.links
         self._films = 0
 
     def routes(self) -> list[Route]:
@@ -95,19 +83,19 @@ class Api:
         return reply(list(CARS))
 
     async def runs(self, request: Request) -> Response:
-        return reply(await run_in_threadpool(self._book.rows))
+        return reply(await run_in_threadpool(self._runs.rows))
 
     async def run(self, request: Request) -> Response:
         run = await self._find(request)
-        details = await run_in_threadpool(self._book.details, run)
+        details = await run_in_threadpool(self._runs.details, run)
         if details["is_live"]:
             try:
                 link = await self._links.take(run)
             except Refused:
                 details["is_live"] = False
             else:
-                details["can"] = link.welcome.get("can", [])
-                details["rewards"] = link.status.get("rewards") or details["rewards"]
+                details["can"] = link.welcome.can
+                details["rewards"] = link.status.rewards or details["rewards"]
                 await self._links.give_back(link)
         return reply(details)
 
@@ -119,26 +107,26 @@ class Api:
         axis = query.get("axis", "agent_steps")
 
         def read() -> dict[str, Any]:
-            return self._book.metrics(run, names, points=int(points), axis=axis, since=since)
+            return self._runs.metrics(run, names, points=int(points), axis=axis, since=since)
 
         return reply(await run_in_threadpool(read))
 
     async def policies(self, request: Request) -> Response:
         run = await self._find(request)
-        found = await run_in_threadpool(self._book.policies, run)
+        found = await run_in_threadpool(self._runs.policies, run)
         loaded = None
-        if await run_in_threadpool(self._book.is_live, run):
+        if await run_in_threadpool(self._runs.is_live, run):
             try:
                 link = await self._links.take(run)
             except Refused:
                 pass
             else:
-                loaded = link.status.get("policy")
+                loaded = link.status.policy
                 await self._links.give_back(link)
         return reply([{**policy, "is_loaded": policy["name"] == loaded} for policy in found])
 
     async def all_policies(self, request: Request) -> Response:
-        return reply(await run_in_threadpool(self._book.all_policies))
+        return reply(await run_in_threadpool(self._runs.all_policies))
 
     async def laps(self, request: Request) -> Response:
         track = request.query_params.get("track")
@@ -149,7 +137,7 @@ class Api:
         values = await read_json(request)
         known = [one["name"] for one in await run_in_threadpool(catalog.experiments)]
         arguments = training_arguments(values, known, self._dashboard.runs_dir)
-        run = await self._dashboard.starter.start(arguments, self._dashboard.runs_dir)
+        run = await self._dashboard.launcher.start(arguments, self._dashboard.runs_dir)
         return reply({"id": run.name})
 
     async def drive(self, request: Request) -> Response:
@@ -162,39 +150,34 @@ class Api:
             arguments += ["--against", await run_in_threadpool(self._opponent, opponent)]
         mode = values.get("mode")
         if mode is not None:
-            if mode not in ("manual", "ai", "assisted"):
-                raise Refused(f"mode is '{str(mode)[:40]}'; allowed: manual, ai, assisted.")
+            if mode not in MODES:
+                raise Refused(f"mode is '{str(mode)[:40]}'; allowed: {', '.join(MODES)}.")
             arguments += ["--mode", mode]
         driver = values.get("driver")
         if driver is not None:
             if not isinstance(driver, str) or not 1 <= len(driver) <= 40 or not driver.isprintable():
                 raise Refused("driver must be a name of 1 to 40 letters.")
             arguments += [f"--driver={driver}"]
-        book = self._book
-        arguments += ["--runs-dir", str(book.runs_dir), "--laps", str(self._dashboard.laps_dir)]
-        run = await self._dashboard.starter.start(arguments, book.drives_dir)
+        runs = self._runs
+        arguments += ["--runs-dir", str(runs.runs_dir), "--laps", str(self._dashboard.laps_dir)]
+        run = await self._dashboard.launcher.start(arguments, runs.drives_dir)
         return reply({"id": run.name})
 
     async def control(self, request: Request) -> Response:
         run, values = await self._find(request), await read_json(request)
-        command = values.get("command")
-        if not isinstance(command, str) or command not in COMMANDS:
-            raise Refused(f"unknown command '{str(command)[:40]}'; allowed: {', '.join(COMMANDS)}.")
-        arguments = {name: values[name] for name in COMMANDS[command] if name in values}
-        if unknown := values.keys() - {"command", *COMMANDS[command]}:
-            raise Refused(f"'{command}' does not take {', '.join(sorted(map(repr, unknown)))[:200]}.")
-        check_arguments(command, arguments)
-        if command == "load":
-            arguments["folder"] = str(await run_in_threadpool(self._policy, arguments["policy"], run))
+        command = parse_command(values.pop("command", None), values, is_from_page=True)
+        if isinstance(command, Load):
+            folder = await run_in_threadpool(self._policy, command.policy, run)
+            command = Load(command.policy, str(folder))
         link = await self._links.take(run)
         try:
-            return reply(await link.request(command, arguments))
+            return reply(await link.request(command))
         finally:
             await self._links.give_back(link)
 
     async def stream(self, request: Request) -> Response:
         given = request.query_params.get("run", "")
-        run = await run_in_threadpool(self._book.find, given)
+        run = await run_in_threadpool(self._runs.find, given)
         if self._films >= 16:
             raise Refused("16 films are being watched already.", 409)
         link = await self._links.take(run)
@@ -226,14 +209,14 @@ class Api:
             await self._links.give_back(link)
 
     async def _find(self, request: Request) -> RunFolder:
-        return await run_in_threadpool(self._book.find, request.path_params["id"])
+        return await run_in_threadpool(self._runs.find, request.path_params["id"])
 
     def _policy(self, given: Any, here: RunFolder | None) -> Any:
         """The folder of a policy named `name` (of this run) or `run/name`; only names that are there are taken."""
         if not isinstance(given, str):
             raise Refused("policy must be a policy's name, or run/name for one of another run.")
         run, _, name = given.rpartition("/")
-        owner = self._book.find(run) if run else here
+        owner = self._runs.find(run) if run else here
         if owner is None:
             raise Refused(f"'{given[:80]}' does not say whose policy it is; write run/name.")
         return policy_folder(owner, name)
@@ -244,31 +227,6 @@ class Api:
         if isinstance(given, dict):
             given = f"{given.get('run')}/{given.get('name')}"
         return str(self._policy(given, None))
-
-
-def check_arguments(command: str, arguments: dict[str, Any]) -> None:
-    """Types of what comes with a command; what values make sense is for the run to say."""
-    needed = {
-        "load": ["policy"],
-        "speed": ["factor"],
-        "explore": ["on"],
-        "reward": ["term", "weight"],
-        "mode": ["mode"],
-    }
-    for name in [*needed.get(command, []), *(("kind", "on") if command == "ghost" else ())]:
-        if name not in arguments:
-            raise Refused(f"'{command}' needs '{name}'.")
-    for name, value in arguments.items():
-        if name in ("weight", "assist") and number(value) is None:
-            raise Refused(f"{name} is {str(value)[:40]}; it must be a number.")
-        if name == "factor" and value is not None and number(value) is None:
-            raise Refused(f"factor is {str(value)[:40]}; it must be a number, or null for no limit.")
-        if name == "on" and not isinstance(value, bool):
-            raise Refused(f"on is {str(value)[:40]}; it must be true or false.")
-        if name in ("term", "kind", "mode", "policy") and not isinstance(value, str):
-            raise Refused(f"{name} is {str(value)[:40]}; it must be a text.")
-        if name == "name" and value is not None and not isinstance(value, str):
-            raise Refused(f"name is {str(value)[:40]}; it must be a text.")
 
 
 async def read_json(request: Request) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def describe_lap(name: str, lap: RecordedLap) -> dict[str, Any]:
     }
 
 
-class GhostKeeper:
+class Ghosts:
     """Tells of the ghosts of one run's track, and again when a quicker one is there."""
 
     def __init__(self, run: RunFolder, laps_dir: Path) -> None:

@@ -11,6 +11,7 @@ from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from paddock.control.messages import REFUSED
 from paddock.dashboard.access import Access
 
 LARGEST_BODY = 64 * 1024  # bytes
@@ -60,7 +61,7 @@ class Guard:
         if refusal is not None:
             if scope["type"] == "websocket":
                 await receive()
-                await send({"type": "websocket.close", "code": 4000 + refusal.status_code})
+                await send({"type": "websocket.close", "code": REFUSED + refusal.status_code})
             else:
                 await refusal(scope, receive, _with_headers(scope, send))
         elif scope["type"] == "websocket":

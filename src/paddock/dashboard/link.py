@@ -1,4 +1,4 @@
-"""The server's end of a run's control channel: one connection a run, shared by everybody who looks at it."""
+"""The server's end of a run's control channel: one connection a run, shared by everything that shows it."""
 
 from __future__ import annotations
 
@@ -10,18 +10,45 @@ from collections import deque
 from contextlib import suppress
 from typing import Any
 
+import msgspec
 import psutil
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import WebSocketException
 
-from paddock.control.messages import LARGEST_FRAME, LENGTH, Address, FrameError, decode, pack, read_address
+from paddock.control.address import Address, read_address
+from paddock.control.messages import (
+    LARGEST_MESSAGE,
+    Command,
+    DriverInput,
+    Lap,
+    Picture,
+    Reply,
+    Request,
+    RunMessage,
+    Scene,
+    SceneRequest,
+    Snapshot,
+    Status,
+    ViewerMessage,
+    Watch,
+    Welcome,
+    command_name,
+    decode_run_message,
+    encode,
+)
 from paddock.dashboard.errors import Refused
 from paddock.experiments.run import RunFolder
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 20.0  # s that a request waits for the run's safe point
-GREETING = 5.0  # s that a run has for its welcome
-WAITING = 256  # messages kept for a listener that does not come to fetch them
-Message = dict[str, Any]
+REQUEST_TIMEOUT = 20.0  # s that a request waits for the run's safe point
+WELCOME_TIMEOUT = 5.0  # s that a run has for its welcome
+MOST_WAITING = 256  # messages kept for a listener that does not read them
+quiet = logging.Logger("websockets", logging.CRITICAL + 1)  # A run that ends in the middle of a message is no news.
+
+
+class UnreachableError(Exception):
+    """A run that has no channel, or one that cannot be trusted."""
 
 
 def proven_address(run: RunFolder) -> Address:
@@ -32,7 +59,7 @@ def proven_address(run: RunFolder) -> Address:
     """
     address = read_address(run.path)
     if address is None or not run.is_held():
-        raise FrameError("it has no channel")
+        raise UnreachableError("it has no channel")
     try:
         process = psutil.Process(address.pid)
         is_mine = process.uids().effective == os.geteuid()
@@ -41,52 +68,69 @@ def proven_address(run: RunFolder) -> Address:
             tuple(one.laddr) for one in process.net_connections("tcp4") if one.status == psutil.CONN_LISTEN
         ]
     except psutil.Error as error:
-        raise FrameError("the process that its channel names cannot be looked at") from error
+        raise UnreachableError("the process that its channel names cannot be looked at") from error
     if not (is_mine and holds_run and listens):
-        raise FrameError("its channel names a process or a port that is not the run's")
+        raise UnreachableError("its channel names a process or a port that is not the run's")
     return address
 
 
 class Listener:
-    """Somebody who looks at a run: what it wants, and what is new for it. Only the newest picture is kept."""
+    """One viewer of a run: what it wants, and what is new for it. Only the newest snapshot and picture are kept."""
 
     def __init__(self) -> None:
         self.rate = 0.0
         self.car: int | None = None
         self.wants_rays = False
         self.wants_pictures = False
-        self.snapshot: Message | None = None
+        self.snapshot: Snapshot | None = None
         self.picture: bytes | None = None
-        self.messages: deque[Message] = deque(maxlen=WAITING)
+        self.messages: deque[Status | Lap] = deque(maxlen=MOST_WAITING)
         self.news = asyncio.Event()
+
+    def put(self, message: RunMessage) -> None:
+        """Keep a message, if it is wanted."""
+        if isinstance(message, Snapshot):
+            if self.rate <= 0.0:
+                return
+            self.snapshot = message
+        elif isinstance(message, Picture):
+            if not self.wants_pictures:
+                return
+            self.picture = message.jpeg
+        elif isinstance(message, Status | Lap):
+            self.messages.append(message)
+        self.news.set()
 
 
 class RunLink:
     """A connection to one run."""
 
+    welcome: Welcome
+    status: Status
+
     def __init__(self, run: RunFolder) -> None:
         self.run = run
-        self.welcome: Message = {}
         self.is_open = False
         self.listeners: set[Listener] = set()
-        self._scenes: dict[int, asyncio.Future[Message]] = {}
-        self._replies: dict[int, asyncio.Future[Message]] = {}
+        self._scenes: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._replies: dict[int, asyncio.Future[Reply]] = {}
         self._numbers = itertools.count(1)
-        self.status: Message = {}
+        self._outgoing: asyncio.Queue[ViewerMessage] = asyncio.Queue()
 
     async def open(self) -> None:
-        """Connect and be welcomed."""
+        """Connect and receive the welcome."""
         try:
             address = await asyncio.to_thread(proven_address, self.run)
-            async with asyncio.timeout(GREETING):
-                self._reader, self._writer = await asyncio.open_connection("127.0.0.1", address.port)
-                self._send({"type": "hello", "token": address.token})
-                self.welcome = await self._receive()
-        except (OSError, EOFError, FrameError, TimeoutError) as error:
+            async with asyncio.timeout(WELCOME_TIMEOUT):
+                connection = await _connect(address)
+                welcome = decode_run_message(_bytes(await connection.recv()))
+            if not isinstance(welcome, Welcome):
+                raise UnreachableError("its first message is no welcome")
+        except (OSError, WebSocketException, UnreachableError, TimeoutError, msgspec.MsgspecError) as error:
             raise Refused(f"run '{self.run.name}' cannot be reached: {error or 'it does not answer'}.", 409) from error
-        self.status = {"type": "status", **self.welcome.get("status", {})}
+        self.welcome, self.status = welcome, welcome.status
         self.is_open = True
-        self._task = asyncio.create_task(self._listen())
+        self._task = asyncio.create_task(self._serve(connection))
 
     async def close(self) -> None:
         if self.is_open:
@@ -104,103 +148,108 @@ class RunLink:
         self.watch()
 
     def watch(self) -> None:
-        """Tell the run what its listeners want by now."""
+        """Send the run what its listeners want by now."""
         cars = {listener.car for listener in self.listeners if listener.car is not None}
-        self._send(
-            {
-                "type": "watch",
-                "rate": max((listener.rate for listener in self.listeners), default=0.0),
-                "cars": sorted(cars),
-                "pictures": any(listener.wants_pictures for listener in self.listeners),
-            }
-        )
+        rate = max((listener.rate for listener in self.listeners), default=0.0)
+        self._send(Watch(rate, sorted(cars), any(listener.wants_pictures for listener in self.listeners)))
 
-    def give(self, message: Message) -> None:
-        """Pass something on that wants no answer."""
+    def drive(self, message: DriverInput) -> None:
+        """Pass on what a person does at the wheel."""
         self._send(message)
 
-    async def request(self, command: str, arguments: Message) -> Message:
-        """What came of it, or a refusal with the run's own sentence."""
+    async def request(self, command: Command) -> dict[str, Any]:
+        """The result, or a refusal with the run's own sentence."""
         number = next(self._numbers)
         future = self._replies[number] = asyncio.get_running_loop().create_future()
-        self._send({"type": "request", "id": number, "command": command, "arguments": arguments, "by": "dashboard"})
+        arguments = msgspec.structs.asdict(command)
+        self._send(Request(number, command_name(command), arguments, by="dashboard"))
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(REQUEST_TIMEOUT):
                 reply = await future
         except TimeoutError:
             return {"ok": True, "is_pending": True}
         finally:
             self._replies.pop(number, None)
-        if not reply.pop("ok", False):
-            raise Refused(str(reply.get("error")))
-        return {"ok": True, **{key: value for key, value in reply.items() if key not in ("type", "id")}}
+        if not reply.ok:
+            raise Refused(str(reply.error))
+        return {"ok": True, **reply.result}
 
-    async def scene(self, track: int) -> Message:
-        """What stands still on one of the run's tracks."""
+    async def scene(self, track: int) -> dict[str, Any]:
+        """What stands still on one of the run's tracks; empty where the run has ended meanwhile."""
         if track not in self._scenes:
             self._scenes[track] = asyncio.get_running_loop().create_future()
-            self._send({"type": "scene", "track": track})
+            self._send(SceneRequest(track))
         return await self._scenes[track]
 
-    async def _listen(self) -> None:
+    async def _serve(self, connection: ClientConnection) -> None:
+        sending = asyncio.create_task(self._send_all(connection))
         try:
-            while True:
-                self._hear(await self._receive())
-        except (OSError, EOFError, FrameError) as error:
-            log.debug("run '%s' has hung up: %s", self.run.name, error)
+            async for data in connection:
+                self._receive(decode_run_message(_bytes(data)))
+        except (OSError, WebSocketException, msgspec.MsgspecError) as error:
+            log.debug("run '%s' has disconnected: %s", self.run.name, error)
         finally:
             self.is_open = False
-            self._writer.close()
-            gone = {"ok": False, "error": f"run '{self.run.name}' has ended."}
-            for future in [*self._replies.values(), *self._scenes.values()]:
-                if not future.done():
-                    future.set_result(gone)
-            for listener in self.listeners:
-                listener.news.set()
+            sending.cancel()
+            connection.transport.abort()
+            self._give_up()
 
-    def _hear(self, message: Message) -> None:
-        kind = message.get("type")
-        if kind == "reply":
-            future = self._replies.get(message["id"])
-            if future is not None and not future.done():
-                future.set_result(message)
-        elif kind == "scene":
-            future = self._scenes.get(message["track"])
-            if future is not None and not future.done():
-                future.set_result(message["scene"])
+    async def _send_all(self, connection: ClientConnection) -> None:
+        with suppress(WebSocketException, OSError):
+            while True:
+                await connection.send(encode(await self._outgoing.get()))
+
+    def _give_up(self) -> None:
+        """Answer what still waits, and wake the listeners."""
+        for reply in self._replies.values():
+            if not reply.done():
+                reply.set_result(Reply(0, ok=False, error=f"run '{self.run.name}' has ended."))
+        for scene in self._scenes.values():
+            if not scene.done():
+                scene.set_result({})
+        for listener in self.listeners:
+            listener.news.set()
+
+    def _receive(self, message: RunMessage) -> None:
+        if isinstance(message, Reply):
+            reply = self._replies.get(message.id)
+            if reply is not None and not reply.done():
+                reply.set_result(message)
+        elif isinstance(message, Scene):
+            scene = self._scenes.get(message.track)
+            if scene is not None and not scene.done():
+                scene.set_result(message.scene)
         else:
-            if kind == "status":
+            if isinstance(message, Status):
                 self.status = message
             for listener in self.listeners:
-                _tell(listener, kind, message)
+                listener.put(message)
 
-    def _send(self, message: Message) -> None:
-        if not self._writer.is_closing():
-            self._writer.write(pack(message))
-
-    async def _receive(self) -> Message:
-        length = int.from_bytes(await self._reader.readexactly(LENGTH), "big")
-        if length > LARGEST_FRAME:
-            raise FrameError(f"a frame of {length} bytes")
-        return decode(await self._reader.readexactly(length))
+    def _send(self, message: ViewerMessage) -> None:
+        if self.is_open:
+            self._outgoing.put_nowait(message)
 
 
-def _tell(listener: Listener, kind: Any, message: Message) -> None:
-    if kind == "snapshot":
-        if listener.rate <= 0.0:
-            return
-        listener.snapshot = message
-    elif kind == "picture":
-        if not listener.wants_pictures:
-            return
-        listener.picture = message["jpeg"]
-    else:
-        listener.messages.append(message)
-    listener.news.set()
+async def _connect(address: Address) -> ClientConnection:
+    """No pings from this end: a run that compiles may be silent for a minute, and one that dies closes its socket."""
+    return await connect(
+        f"ws://127.0.0.1:{address.port}",
+        additional_headers=address.headers,
+        compression=None,
+        max_size=LARGEST_MESSAGE,
+        ping_interval=None,
+        proxy=None,
+        user_agent_header=None,
+        logger=quiet,
+    )
+
+
+def _bytes(data: str | bytes) -> bytes:
+    return data.encode() if isinstance(data, str) else data
 
 
 class Links:
-    """The open connections by run; one is closed when nobody needs it any more."""
+    """The open connections by run; one is closed when its last user is gone."""
 
     def __init__(self) -> None:
         self._links: dict[str, RunLink] = {}
@@ -208,7 +257,7 @@ class Links:
         self._lock = asyncio.Lock()
 
     async def take(self, run: RunFolder) -> RunLink:
-        """The connection to a run, made if need be; to be given back."""
+        """The connection to a run, made if need be; every call needs a `give_back`."""
         async with self._lock:
             link = self._links.get(run.name)
             if link is None or not link.is_open:

@@ -5,30 +5,45 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import struct
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from paddock.control.messages import (
+    CAR_COLUMNS,
+    FASTEST_RATE,
+    HAS_RAYS,
+    HEADER,
+    MOST_CARS,
+    NO_CAR,
+    SNAPSHOT_VERSION,
+    DriverInput,
+    Follow,
+    Ping,
+    Release,
+    SetRate,
+    ShowRays,
+    Snapshot,
+    decode_page_message,
+)
+from paddock.core.pace import RateLimit
 from paddock.core.reading import DamagedError, open_regular, parse_json
 from paddock.dashboard.errors import Refused
-from paddock.dashboard.ghosts import GhostKeeper
-from paddock.dashboard.link import Links, Listener, Message, RunLink
+from paddock.dashboard.ghosts import Ghosts
+from paddock.dashboard.link import Links, Listener, RunLink
 from paddock.experiments.run import RunFolder
 
-VERSION = 1
-HEADER = struct.Struct("<BBHHHddII")
-COLUMNS = 10  # numbers of a car
-NOBODY = 65535
 LOOK_EVERY = 0.25  # s between two looks at the files of the run
 RETRY = 1.0  # s between two tries to reach a run that is gone
 SCENE_REST = 1.0  # s between two changes of the track that is shown
 TAIL = 256 * 1024  # bytes of new lines that are read at once
-DEFAULT_RATE, FASTEST = 30.0, 60.0
+DEFAULT_RATE = 30.0  # snapshots a second
+Message = dict[str, Any]
 
 
 class Tail:
@@ -68,7 +83,7 @@ def _size(file: Path) -> int:
 class LiveView:
     """Bridges one WebSocket and one run, for as long as the browser stays; the run may end and come back."""
 
-    def __init__(self, socket: WebSocket, run: RunFolder, links: Links, ghosts: GhostKeeper) -> None:
+    def __init__(self, socket: WebSocket, run: RunFolder, links: Links, ghosts: Ghosts) -> None:
         self._socket, self._run, self._links = socket, run, links
         self._listener = Listener()
         self._listener.rate = DEFAULT_RATE
@@ -76,7 +91,8 @@ class LiveView:
         self._ghosts = ghosts
         self._tails = {"event": Tail(run.events_file), "metrics": Tail(run.metrics_file)}
         self._track: int | None = None
-        self._scene_changed = self._next_look = self._next_snapshot = self._next_try = 0.0
+        self._scene_changed = self._next_look = self._next_try = 0.0
+        self._snapshots = RateLimit(time.monotonic)
         self._is_gone = False
 
     async def serve(self) -> None:
@@ -135,29 +151,27 @@ class LiveView:
         await self._say({"type": "scene", **scene})
         if scene["kind"] == "racing":
             self._ghosts.show(scene["track"]["name"], scene["car"]["name"])
-            for ghost in self._link.welcome.get("ghosts", []):
+            for ghost in self._link.welcome.ghosts:
                 await self._say(ghost)
 
     async def _send_news(self) -> None:
         listener = self._listener
         while listener.messages:
-            await self._say(listener.messages.popleft())
+            await self._say(msgspec.to_builtins(listener.messages.popleft()))
         snapshot = listener.snapshot
         if snapshot is None or self._link is None:
             return
-        now = time.monotonic()
-        if now < self._next_snapshot:
-            asyncio.get_running_loop().call_later(self._next_snapshot - now, listener.news.set)
+        if (wait := self._snapshots.wait) > 0.0:
+            asyncio.get_running_loop().call_later(wait, listener.news.set)
             return
         listener.snapshot = None
-        period = 1.0 / max(listener.rate, 0.1)
-        self._next_snapshot = max(self._next_snapshot + period, now + 0.5 * period)
+        self._snapshots.took(max(listener.rate, 0.1))
         await self._follow_track(snapshot)
         await self._socket.send_bytes(packed(snapshot, listener, self._track or 0))
 
-    async def _follow_track(self, snapshot: Message) -> None:
+    async def _follow_track(self, snapshot: Snapshot) -> None:
         """Show the track of the followed car, if that is another one than before."""
-        tracks = np.frombuffer(snapshot["tracks"], "<u2")
+        tracks = np.frombuffer(snapshot.tracks, "<u2")
         car = self._listener.car or 0
         track = int(tracks[car if car < len(tracks) else 0])
         if track != self._track and time.monotonic() - self._scene_changed > SCENE_REST:
@@ -190,59 +204,63 @@ class LiveView:
                 await self._hear(text)
 
     async def _hear(self, text: str) -> None:
-        """Do what a message says; one that makes no sense is passed over."""
+        """Do what a message says; one that cannot be read is passed over."""
         try:
-            message = json.loads(text)
-            kind = message["type"]
-        except (ValueError, KeyError, TypeError, RecursionError):
+            message = decode_page_message(text.encode())
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return
-        listener = self._listener
-        if kind == "ping":
-            await self._say({"type": "pong", "t": number(message.get("t"))})
-        elif kind == "follow":
-            car = message.get("car")
-            listener.car = car if isinstance(car, int) and 0 <= car < 64 else None
-        elif kind == "rays":
-            listener.wants_rays = message.get("on") is True
-        elif kind == "rate":
-            listener.rate = min(max(number(message.get("hz")) or 0.0, 0.0), FASTEST)
-        elif kind in ("input", "release") and self._link is not None and self._link.is_open:
-            self._link.give(driving_input(message))
-        if kind in ("follow", "rays", "rate") and self._link is not None and self._link.is_open:
-            self._link.watch()
+        listener, link = self._listener, self._link
+        if isinstance(message, Ping):
+            await self._say({"type": "pong", "t": number(message.t)})
+        elif isinstance(message, DriverInput | Release):
+            if link is not None:
+                link.drive(driving_input(message))
+        else:
+            if isinstance(message, Follow):
+                listener.car = message.car if message.car is not None and 0 <= message.car < MOST_CARS else None
+            elif isinstance(message, ShowRays):
+                listener.wants_rays = message.on
+            elif isinstance(message, SetRate):
+                listener.rate = clamp(message.hz, 0.0, FASTEST_RATE)
+            if link is not None:
+                link.watch()
 
 
-def packed(snapshot: Message, listener: Listener, track: int) -> bytes:
+def packed(snapshot: Snapshot, listener: Listener, track: int) -> bytes:
     """A snapshot as this viewer gets it; cars that are on another track than the one shown have no place."""
-    tracks = np.frombuffer(snapshot["tracks"], "<u2")
-    cars: bytes = snapshot["cars"]
+    tracks = np.frombuffer(snapshot.tracks, "<u2")
+    cars = snapshot.cars
     if (tracks != track).any():
-        values = np.frombuffer(cars, "<f4").reshape(-1, COLUMNS).copy()
+        values = np.frombuffer(cars, "<f4").reshape(-1, len(CAR_COLUMNS)).copy()
         values[tracks != track, :2] = np.nan
         cars = values.tobytes()
     followed = listener.car if listener.car is not None and listener.car < len(tracks) else None
-    rays = snapshot["rays"].get(followed, b"") if listener.wants_rays and followed is not None else b""
+    rays = snapshot.rays.get(followed, b"") if listener.wants_rays and followed is not None else b""
     header = HEADER.pack(
-        VERSION,
-        1 if rays else 0,
+        SNAPSHOT_VERSION,
+        HAS_RAYS if rays else 0,
         len(tracks),
         len(rays) // 4,
-        NOBODY if followed is None else followed,
-        snapshot["time"],
-        snapshot["wall"],
-        snapshot["sequence"] & 0xFFFFFFFF,
-        snapshot.get("dials", {}).get(followed, 0),
+        NO_CAR if followed is None else followed,
+        snapshot.time,
+        snapshot.wall,
+        snapshot.sequence & 0xFFFFFFFF,
+        snapshot.dials.get(followed, 0) if followed is not None else 0,
     )
     return header + cars + rays
 
 
-def driving_input(message: Message) -> Message:
-    """What a browser says of its pedals, with nothing in it but numbers within their bounds."""
-    if message["type"] == "release":
-        return {"type": "input", "steer": 0.0, "throttle": 0.0, "brake": 0.0, "is_released": True}
-    steer = min(max(number(message.get("steer")) or 0.0, -1.0), 1.0)
-    pedals = {name: min(max(number(message.get(name)) or 0.0, 0.0), 1.0) for name in ("throttle", "brake")}
-    return {"type": "input", "steer": steer, **pedals, "t": number(message.get("t"))}
+def driving_input(message: DriverInput | Release) -> DriverInput:
+    """What a browser sends of its pedals, within their bounds."""
+    if isinstance(message, Release):
+        return DriverInput(is_released=True)
+    return DriverInput(
+        clamp(message.steer, -1.0, 1.0), clamp(message.throttle, 0.0, 1.0), clamp(message.brake, 0.0, 1.0)
+    )
+
+
+def clamp(value: float, low: float, high: float) -> float:
+    return min(max(value, low), high)
 
 
 def number(value: Any) -> float | None:

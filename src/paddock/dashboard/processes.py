@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from paddock.control.messages import read_address
+from paddock.control.address import read_address
 from paddock.core.errors import unknown_choice
 from paddock.dashboard.errors import Refused
 from paddock.dashboard.overrides import check_overrides
@@ -25,7 +25,7 @@ GRACE = 25.0  # s after which a run that has a folder is called started, though 
 NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,63}")
 
 
-class Starter:
+class ProcessLauncher:
     """Starts `paddock` commands and finds the folders that they make."""
 
     def __init__(self, runs_dir: Path) -> None:

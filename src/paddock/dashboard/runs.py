@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from paddock.control.messages import read_address
+from paddock.control.address import read_address
 from paddock.core.errors import InputError
 from paddock.core.reading import DamagedError
 from paddock.dashboard.errors import Refused
@@ -32,7 +32,7 @@ MOST_POINTS, MOST_NAMES = 20_000, 100
 AXES = ("agent_steps", "seconds")
 
 
-class RunBook:
+class RunCatalog:
     """Runs by id, which is the name of their folder. An id from outside is only ever compared with those that exist."""
 
     def __init__(self, runs_dir: Path) -> None:

@@ -20,19 +20,20 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp
 from starlette.websockets import WebSocket
 
+from paddock.control.messages import REFUSED
 from paddock.core.errors import InputError, PaddockError
 from paddock.dashboard.access import Access
 from paddock.dashboard.api import Api, error_reply
 from paddock.dashboard.catalog import Tracks
 from paddock.dashboard.connections import Connection
 from paddock.dashboard.errors import Refused
-from paddock.dashboard.ghosts import GhostKeeper
+from paddock.dashboard.ghosts import Ghosts
 from paddock.dashboard.guard import Guard
 from paddock.dashboard.link import Links
 from paddock.dashboard.live import LiveView
-from paddock.dashboard.processes import Starter
+from paddock.dashboard.processes import ProcessLauncher
 from paddock.dashboard.returning import return_routes
-from paddock.dashboard.runs import RunBook
+from paddock.dashboard.runs import RunCatalog
 
 STATIC = Path(__file__).parent / "static"
 DEFAULT_PORT, TRIED_PORTS = 8321, 20
@@ -46,10 +47,10 @@ class Dashboard:
     def __init__(self, runs_dir: Path, laps_dir: Path, access: Access) -> None:
         self.runs_dir, self.laps_dir = runs_dir.resolve(), laps_dir.resolve()
         self.access = access
-        self.book = RunBook(self.runs_dir)
+        self.runs = RunCatalog(self.runs_dir)
         self.links = Links()
         self.tracks = Tracks()
-        self.starter = Starter(self.runs_dir)
+        self.launcher = ProcessLauncher(self.runs_dir)
 
 
 def make_app(dashboard: Dashboard, *, host: str, port: int) -> ASGIApp:
@@ -57,12 +58,12 @@ def make_app(dashboard: Dashboard, *, host: str, port: int) -> ASGIApp:
 
     async def live(socket: WebSocket) -> None:
         try:
-            run = await asyncio.to_thread(dashboard.book.find, socket.path_params["id"])
+            run = await asyncio.to_thread(dashboard.runs.find, socket.path_params["id"])
         except Refused as refusal:
-            await socket.close(4000 + refusal.status)
+            await socket.close(REFUSED + refusal.status)
             return
         await socket.accept()
-        await LiveView(socket, run, dashboard.links, GhostKeeper(run, dashboard.laps_dir)).serve()
+        await LiveView(socket, run, dashboard.links, Ghosts(run, dashboard.laps_dir)).serve()
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from paddock.control.messages import FILE as CHANNEL
+from paddock.control.address import FILE as CHANNEL
 from paddock.core.errors import PaddockError
 from paddock.core.files import unfinished, write_synced
 from paddock.experiments.run import RunFolder

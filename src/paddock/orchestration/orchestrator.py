@@ -13,7 +13,7 @@ from typing import Any
 from paddock.components.freezing import set_frozen
 from paddock.config.schema import instantiate
 from paddock.control.requests import Control
-from paddock.control.service import Desk
+from paddock.control.service import RunService
 from paddock.core.cadence import Every
 from paddock.core.clock import now
 from paddock.core.errors import InputError, NonFiniteError, PaddockError
@@ -32,8 +32,9 @@ from paddock.orchestration.loggers import JsonLines, Logger, Row, rewind_log
 from paddock.orchestration.metrics import Metrics
 from paddock.orchestration.monitoring.monitor import Monitor
 from paddock.orchestration.phase_scheduler import COLLECT, EVALUATE, Action, PhaseConfig, PhaseScheduler
-from paddock.orchestration.policies import BEST, LATEST, PolicyShelf
+from paddock.orchestration.policies import BEST, LATEST, PolicyStore
 from paddock.orchestration.schema import ExperimentConfig
+from paddock.orchestration.served_run import OrchestratedRun
 from paddock.orchestration.stopwatch import Stopwatch
 from paddock.orchestration.terminal import STOPPING, Standing, Terminal
 from paddock.rollout.episodes import MakeEnv
@@ -100,8 +101,8 @@ class Orchestrator:
         self._seconds_before = 0.0
         self._stopwatch = Stopwatch("collect", "update", "evaluate", "checkpoint", "sample")
         records = {config.evaluation.metric: "high", **config.evaluation.records}
-        self._shelf = PolicyShelf(run, config.environment.to_dict(), records, config.checkpoint.keep_policies)
-        self.desk = Desk(self)
+        self._policies = PolicyStore(run, config.environment.to_dict(), records, config.checkpoint.keep_policies)
+        self.service = RunService(OrchestratedRun(self))
         self._home = Home(run)
         self._loggers: list[Logger] = []
 
@@ -112,7 +113,7 @@ class Orchestrator:
             self._open()
             with self.control.listening():
                 self.monitor.start()
-                self.desk.open()
+                self.service.open()
                 self._loop()
                 return self._finish()
         except (EnvironmentFailure, CutOff) as error:
@@ -141,7 +142,13 @@ class Orchestrator:
     def _close(self) -> None:
         """Whatever cannot be closed must not hide how the run ended, nor keep the rest from being closed."""
         loggers = [logger.close for logger in self._loggers]
-        for close in [*loggers, self.monitor.close, self.desk.close, self._home.close, self.context.environment.close]:
+        for close in [
+            *loggers,
+            self.monitor.close,
+            self.service.close,
+            self._home.close,
+            self.context.environment.close,
+        ]:
             try:
                 close()
             except Exception as error:
@@ -175,7 +182,7 @@ class Orchestrator:
             self._perform(action)
             if self._is_checkpoint_due():
                 self._save()
-            self.desk.take_requests()
+            self.service.handle_requests()
             if self.control.pause_requested_by is not None:
                 self._pause()
             if self.control.stop_requested_by is not None:
@@ -257,7 +264,7 @@ class Orchestrator:
         score = results.get(settings.metric)
         self._last_evaluation = {**asdict(self.counters), "score": score}
         self.run_folder.event("evaluation", agent_steps=self.counters.agent_steps, **results)
-        self._shelf.keep_if_improved(actor, results, agent_steps=self.counters.agent_steps)
+        self._policies.keep_if_improved(actor, results, agent_steps=self.counters.agent_steps)
         if score is not None and (self._best_score is None or score > self._best_score):
             self._best_score = score
             self._export(BEST, results)
@@ -273,7 +280,7 @@ class Orchestrator:
             "paused by %s. Go on: kill -CONT %d. Save and leave: Ctrl-C or kill %d.", by, os.getpid(), os.getpid()
         )
         self.is_paused = True
-        self.control.wait_while_paused(self.desk.take_requests)
+        self.control.wait_while_paused(self.service.handle_requests)
         self.is_paused = False
         paused = time.perf_counter() - began
         self._started += paused
@@ -416,11 +423,11 @@ class Orchestrator:
         """Save everything, and the policy under a name of its own; which one."""
         self._save()
         metrics, steps = self.metrics.latest, self.counters.agent_steps
-        return self._shelf.save_by_hand(self.workflow.actor(), name, metrics, agent_steps=steps)
+        return self._policies.save_by_hand(self.workflow.actor(), name, metrics, agent_steps=steps)
 
     def _export(self, name: str, metrics: Mapping[str, float]) -> None:
         steps = self.counters.agent_steps
-        self._shelf.export(self.workflow.actor(), name, agent_steps=steps, metrics=dict(metrics))
+        self._policies.export(self.workflow.actor(), name, agent_steps=steps, metrics=dict(metrics))
 
     def _write_ending(self, status: str, run: RunFolder, **more: Any) -> float:
         """Note how the run ended; gives the wall clock of its training as noted, so that there is one such number."""

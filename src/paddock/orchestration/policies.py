@@ -53,7 +53,7 @@ class Savable(Protocol):
     def save(self, folder: Path, environment: dict[str, Any] | None = None) -> None: ...
 
 
-class PolicyShelf:
+class PolicyStore:
     """The `policy/` folder of a run. records: which metrics are worth a policy when they improve, and which way."""
 
     def __init__(self, run: RunFolder, environment: dict[str, Any], records: Mapping[str, Better], keep: int) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from paddock.control.messages import CAR_COLUMNS, HUMAN, MOST_CARS, OFF_TRACK, RESTARTED
 from paddock.sim.cars.car import SHIFT_UP_RPM
 from paddock.sim.reference.lap import ReferenceLap, reference_lap
 from paddock.sim.reference.store import kept_line
@@ -21,11 +22,8 @@ from paddock.sim.tracks.track import Track
 if TYPE_CHECKING:
     from paddock.racing.env.vector import RacingVectorEnv
 
-MOST_CARS = 64
 MOST_SCENES = 8  # that are kept; a run may have hundreds of tracks
 POINTS = 800  # of a line that is drawn, at most
-COLUMNS = ("x", "y", "heading", "speed", "steer", "throttle", "progress", "lap_time", "last_lap", "state")
-OFF_TRACK, RESTARTED, HUMAN = 1, 2, 4  # bits of `state`
 REVERSE = 255  # as a gear on the dials
 REV_LIMIT = SHIFT_UP_RPM * 1.05  # rpm
 FULL_SIZE_ROAD = 5.0  # m of width, from which on a road is for full-size cars
@@ -52,7 +50,7 @@ class RacingView:
         return self._scenes[index]
 
     def snapshot(self, watched: Sequence[int] = ()) -> dict[str, Any]:
-        """The cars as they are now: `cars` float32 [C, 10] in the order of `COLUMNS`, `tracks` uint16 [C], and the
+        """The cars as they are now: `cars` float32 [C, 10] in the order of `CAR_COLUMNS`, `tracks` uint16 [C], and the
         `rays` float32 [R] m of the watched cars, all as bytes; `dials` of the watched cars."""
         world, count = self._world, self.count
         episode = world.episode[:count]
@@ -60,7 +58,7 @@ class RacingView:
             (episode != self._episode) | world.crashed[:count]
         ).astype(np.float32)
         self._episode[:] = episode
-        cars = np.empty((count, len(COLUMNS)), dtype="<f4")
+        cars = np.empty((count, len(CAR_COLUMNS)), dtype="<f4")
         for column, values in enumerate(
             (
                 world.x[:count],
@@ -81,7 +79,6 @@ class RacingView:
         for car in self.hidden:
             cars[car, :2] = np.nan
         return {
-            "type": "snapshot",
             "wall": time.time(),
             "cars": cars.tobytes(),
             "tracks": world.track_index[:count].astype("<u2").tobytes(),

@@ -24,6 +24,7 @@ from paddock.core.trust import checked
 from paddock.environments.spaces import as_dict
 
 POLICY_FORMAT = 1
+EXTRA_STATE = "._extra_state"  # of a component: what belongs to the episodes under way, and to no policy
 SINGLE = -1  # in place of a number of copies: one, with no axis for it
 Observation = dict[str, Tensor]
 ActorState = dict[str, Tensor] | None
@@ -175,6 +176,26 @@ def load_policy(folder: Path | str, *, trusts: bool = False) -> ActorModule:
     except (OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
         raise InputError(f"the policy in '{folder}' cannot be read: {error}") from error
     return actor.eval()
+
+
+def load_weights(actor: ActorModule, folder: Path) -> None:
+    """Put a saved policy's weights into a living actor of the same networks; otherwise nothing is changed."""
+    here = actor.state_dict()
+    passing = {name: value for name, value in here.items() if name.endswith(EXTRA_STATE)}
+    saved = {name: value for name, value in load_policy(folder).state_dict().items() if not name.endswith(EXTRA_STATE)}
+    saved |= passing
+    misfits = sorted(name for name in here.keys() | saved.keys() if _shape(here.get(name)) != _shape(saved.get(name)))
+    if misfits:
+        in_saved, in_actor = (_shape(values.get(misfits[0])) or "not there" for values in (saved, here))
+        raise InputError(
+            f"the policy in '{folder.name}' does not fit this run: '{misfits[0]}' is {in_saved} in it and {in_actor} "
+            "here. Load one that was trained with the same networks."
+        )
+    actor.load_state_dict(saved)
+
+
+def _shape(value: Any) -> tuple[int, ...] | None:
+    return tuple(getattr(value, "shape", ())) if value is not None else None
 
 
 class PolicyActorConfig(TargetSchema):

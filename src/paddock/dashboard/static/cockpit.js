@@ -3,10 +3,11 @@
 import { get } from './api.js';
 import { act } from './controls.js';
 import { button, choice, delta, html, isNumber, lapTime, replace, statusChip, toast, write } from './dom.js';
-import { MODES, unknownTrack } from './drive_view.js';
+import { MODE_CHOICES, unknownTrack } from './drive_view.js';
 import { Inputs } from './inputs.js';
 import { LapTiming } from './lap_timing.js';
 import { Live } from './live.js';
+import { FASTEST_RATE, MODES } from './messages.js';
 import { car } from './snapshots.js';
 import { Stage } from './stage.js';
 import { ghostColour } from './track_view.js';
@@ -35,7 +36,7 @@ class Cockpit {
     this._build();
     this.live = new Live(id, this._handlers());
     this.stage.live = this.live;
-    this.live.wish({ type: 'rate', hz: 60 });
+    this.live.wish({ type: 'rate', hz: FASTEST_RATE });
     this.live.wish({ type: 'rays', on: this.stage.view.options.rays });
     this.live.wish({ type: 'follow', car: OWN_CAR });
     this._stop = new AbortController();
@@ -51,7 +52,7 @@ class Cockpit {
   }
 
   _build() {
-    this.modes = choice('Who steers', MODES, this.mode, (mode) => this._setMode(mode));
+    this.modes = choice('Who steers', MODE_CHOICES, this.mode, (mode) => this._setMode(mode));
     this.assist = html('input', { type: 'range', min: 0, max: 1, step: 0.05, value: 0.5, 'aria-label': 'Share of the help',
       onchange: () => this._setMode('assisted') });
     this.assistRow = html('label', { class: 'labelled', hidden: true }, html('span', { class: 'soft small' }, 'Help'), this.assist);
@@ -213,8 +214,7 @@ class Cockpit {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.('input, select, textarea')) return;
     if (event.code === 'KeyR') this._reset();
     if (event.code === 'KeyM') {
-      const order = MODES.map(([mode]) => mode);
-      this._setMode(order[(order.indexOf(this.mode) + 1) % order.length]);
+      this._setMode(MODES[(MODES.indexOf(this.mode) + 1) % MODES.length]);
     }
   }
 }

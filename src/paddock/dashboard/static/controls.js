@@ -1,17 +1,16 @@
 // What a person can do to a running experiment: its pace, its life, its rewards.
 
 import { control } from './api.js';
+import { COMMANDS } from './messages.js';
 import { button, choice, html, isNumber, number, toast, toggle, write } from './dom.js';
 
 const SPEEDS = [['1', '1×'], ['2', '2×'], ['5', '5×'], ['20', '20×'], ['', 'Unlimited']];
-const DONE = { pause: 'Paused.', resume: 'Going on.', stop: 'Stopping: the run saves, then ends.', save: 'Policy saved.',
-  load: 'Policy loaded.' };
 
-/** Ask the run for something; what happened is said to the person. Gives whether it worked. */
+/** Send the run a command; the page says what happened. Gives whether it worked. */
 export async function act(id, command, values = {}) {
   try {
     await control(id, command, values);
-    if (DONE[command]) toast(DONE[command]);
+    if (COMMANDS[command].done) toast(COMMANDS[command].done);
     return true;
   } catch (error) {
     toast(error.message, 'bad');

@@ -2,9 +2,12 @@
 
 import { get, post } from './api.js';
 import { choice, field, html, lapTime, onSubmit, replace, toast, write } from './dom.js';
+import { MODES } from './messages.js';
 
 const FIRST = 'oval', USUAL_CAR = 'gt'; // the first lesson, and in what
-export const MODES = [['manual', 'Manual'], ['assisted', 'Assisted'], ['ai', 'AI']];
+const LABELS = { manual: 'Manual', assisted: 'Assisted', ai: 'AI' };
+/** Pairs of a mode and its label. */
+export const MODE_CHOICES = MODES.map((mode) => [mode, LABELS[mode]]);
 
 export async function openGarage(main, { query }) {
   document.title = 'Drive · Paddock';
@@ -26,7 +29,7 @@ export async function openGarage(main, { query }) {
   const cards = html('div', { class: 'cards tracks', role: 'radiogroup', 'aria-label': 'Track' });
   const form = html('form', { class: 'start' }, html('div', {}, trouble, cards), html('aside', { class: 'card sticky' }, html('h2', {}, 'Your drive'),
     field('Car', car), field('Opponent', opponent, 'Saved policies of this folder race you on the tracks that they know, and on others as well as they can.'), note,
-    html('div', { class: 'field' }, html('span', {}, 'Who steers'), choice('Who steers', MODES, mode, (value) => { mode = value; })),
+    html('div', { class: 'field' }, html('span', {}, 'Who steers'), choice('Who steers', MODE_CHOICES, mode, (value) => { mode = value; })),
     problem, html('div', { class: 'row' }, start), help(), board));
   const chosen = () => form.querySelector('input[name=track]:checked')?.value;
 

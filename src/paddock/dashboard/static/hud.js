@@ -1,7 +1,7 @@
 // Instruments of the car that is followed or driven.
 
 import { html, isNumber, lapTime, write } from './dom.js';
-import { OFF_TRACK } from './snapshots.js';
+import { OFF_TRACK } from './messages.js';
 
 const LIGHTS = 16, REVERSE = 255;
 

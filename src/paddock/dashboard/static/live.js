@@ -1,10 +1,11 @@
 // One socket to one run: scenes, snapshots, events in; wishes and steering out. It comes back by itself.
 
 import { comeBack, liveAddress, setReachable } from './api.js';
+import { REFUSED } from './messages.js';
 import { decode } from './snapshots.js';
 
 const FIRST_PAUSE = 300, LONGEST_PAUSE = 3000; // ms
-const UNKNOWN_RUN = 4404;
+const UNKNOWN_RUN = REFUSED + 404;
 
 export class Live {
   /** handlers: by message type, and `snapshot(snapshot)`, `link(isOpen)`, `unknown()`. */

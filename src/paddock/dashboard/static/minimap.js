@@ -1,7 +1,7 @@
 // A small map in the corner while the view follows a car.
 
 import { html } from './dom.js';
-import { COLUMNS } from './snapshots.js';
+import { COLUMNS } from './messages.js';
 
 const WIDTH = COLUMNS.length, SIZE = 132, EDGE = 14; // pixels
 

@@ -2,11 +2,11 @@
 
 import { runPolicies } from './api.js';
 import { act } from './controls.js';
+import { EVENTS } from './messages.js';
 import { ago, button, compact, empty, html, lapTime, number, replace } from './dom.js';
 
 const KEPT = 200;
 const QUIET = new Set(['time', 'event', 'type', 'agent_steps', 'command', 'by']);
-const KINDS = { alert: 'bad', failed: 'bad', fault: 'bad', error: 'bad', evaluation: 'good', finished: 'good', record: 'good' };
 const TOLD = ['eval/best_lap', 'eval/finish_rate', 'eval/return', 'eval/mean_lap', 'eval/success_rate'];
 
 const isTime = (name) => /(lap|lap_time)$/.test(name) && !/lap_std/.test(name);
@@ -49,7 +49,7 @@ export class Events {
   _item(row) {
     const time = new Date(row.time), clock = Number.isNaN(time.getTime()) ? '' : time.toLocaleTimeString('en-GB');
     return html('li', { 'data-event': row.event }, html('time', { class: 'soft' }, clock),
-      html('span', {}, html('b', { class: KINDS[row.event] ?? '' }, String(row.command ?? row.event).replaceAll('_', ' ')), ' ', describe(row)),
+      html('span', {}, html('b', { class: EVENTS[row.event] ?? '' }, String(row.command ?? row.event).replaceAll('_', ' ')), ' ', describe(row)),
       html('span', { class: 'soft steps' }, compact(row.agent_steps)));
   }
 }

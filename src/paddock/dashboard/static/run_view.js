@@ -10,7 +10,6 @@ import { Stage } from './stage.js';
 
 const ENDS = new Set(['finished', 'stopped', 'failed', 'crashed', 'damaged', 'pruned']);
 const MEANING = { 'Steps/s': 'Agent steps per second of wall clock, learning and evaluation included' };
-const POLICY_EVENTS = new Set(['policy', 'save', 'load', 'control', 'record']);
 
 export async function openRun(main, { id }, state) {
   const details = await runDetails(id);
@@ -127,7 +126,7 @@ class RunPage {
     this.events.add(row);
     this.state.events.push(row);
     if (row.event === 'evaluation') this._refresh();
-    else if (POLICY_EVENTS.has(row.event)) this._refreshPolicies();
+    else if (row.event === 'control') this._refreshPolicies();
   }
 
   _show(details) {

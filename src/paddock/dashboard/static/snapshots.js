@@ -1,29 +1,29 @@
 // Where the cars are: reading binary snapshots, and playing them back smoothly between two of them.
 
-export const COLUMNS = ['x', 'y', 'heading', 'speed', 'steer', 'throttle', 'progress', 'lapTime', 'lastLap', 'state'];
-const X = 0, Y = 1, HEADING = 2, SPEED = 3, STATE = 9, WIDTH = COLUMNS.length;
-export const OFF_TRACK = 1, RESET = 2, HUMAN = 4, FINISHED = 8;
-const HEADER = 32, NOBODY = 65535;
+import { COLUMNS, HAS_RAYS, HEADER, HEADER_SIZE, NO_CAR, RESTARTED, SNAPSHOT_VERSION } from './messages.js';
+
+const [X, Y, HEADING, SPEED, STATE] = ['x', 'y', 'heading', 'speed', 'state'].map((name) => COLUMNS.indexOf(name));
+const WIDTH = COLUMNS.length;
 const KEPT = 400, WINDOW = 6, FORGET = 8; // snapshots; s to judge the pace by; s of silence after which a new story begins
 
-/** Version 1, little endian: see docs/dashboard_api.md. Gives null for what is not a snapshot. */
+/** Little endian: see docs/dashboard_api.md. Gives null for what is not a snapshot. */
 export function decode(buffer) {
-  if (buffer.byteLength < HEADER) return null;
-  const view = new DataView(buffer);
-  const cars = view.getUint16(2, true), rays = view.getUint8(1) & 1 ? view.getUint16(4, true) : 0;
-  if (view.getUint8(0) !== 1 || buffer.byteLength < HEADER + 4 * (cars * WIDTH + rays)) return null;
-  const followed = view.getUint16(6, true), dials = view.getUint32(28, true);
+  if (buffer.byteLength < HEADER_SIZE) return null;
+  const view = new DataView(buffer), read = (name) => view[HEADER[name][1]](HEADER[name][0], true);
+  const cars = read('cars'), rays = read('flags') & HAS_RAYS ? read('rays') : 0;
+  if (read('version') !== SNAPSHOT_VERSION || buffer.byteLength < HEADER_SIZE + 4 * (cars * WIDTH + rays)) return null;
+  const followed = read('followed'), dials = read('dials');
   return {
     cars,
-    followed: followed === NOBODY ? null : followed,
-    time: view.getFloat64(8, true),
-    wall: view.getFloat64(16, true),
-    sequence: view.getUint32(24, true),
+    followed: followed === NO_CAR ? null : followed,
+    time: read('time'),
+    wall: read('wall'),
+    sequence: read('sequence'),
     gear: dials & 255,
     revs: ((dials >> 8) & 255) / 255,
     laps: dials >>> 16,
-    values: new Float32Array(buffer, HEADER, cars * WIDTH),
-    rays: rays ? new Float32Array(buffer, HEADER + 4 * cars * WIDTH, rays) : null,
+    values: new Float32Array(buffer, HEADER_SIZE, cars * WIDTH),
+    rays: rays ? new Float32Array(buffer, HEADER_SIZE + 4 * cars * WIDTH, rays) : null,
   };
 }
 
@@ -114,7 +114,7 @@ function blend(from, to, share, at, poses) {
   for (let k = 0; k < WIDTH; k += 1) poses[at + k] = b[at + k];
   const dx = b[at + X] - a[at + X], dy = b[at + Y] - a[at + Y], way = Math.hypot(dx, dy);
   const plausible = Math.max(a[at + SPEED], b[at + SPEED], 2) * elapsed * 1.6 + 2;
-  if (from === to || share >= 1 || b[at + STATE] & RESET || !(way <= plausible)) return;
+  if (from === to || share >= 1 || b[at + STATE] & RESTARTED || !(way <= plausible)) return;
   const t = share, t2 = t * t, t3 = t2 * t;
   const reachA = Math.min(a[at + SPEED] * elapsed, 1.5 * way), reachB = Math.min(b[at + SPEED] * elapsed, 1.5 * way);
   const leave = t3 - 2 * t2 + t, arrive = t3 - t2, middle = 3 * t2 - 2 * t3;

@@ -6,7 +6,8 @@ import { Circuit } from './circuit.js';
 import { clamp, html, prefersStill } from './dom.js';
 import { Ground, speedColour } from './ground.js';
 import { Minimap } from './minimap.js';
-import { COLUMNS, HUMAN, OFF_TRACK, Playback, RESET } from './snapshots.js';
+import { COLUMNS, HUMAN, OFF_TRACK, RESTARTED } from './messages.js';
+import { Playback } from './snapshots.js';
 import { theme } from './theme.js';
 
 const WIDTH = COLUMNS.length;
@@ -202,7 +203,7 @@ export class TrackView {
     context.lineCap = 'round';
     for (let index = 0; index < count; index += 1) {
       const trail = this.trails[index], { x, y, state } = this.pose(index, poses), last = trail.at(-1);
-      if (last && (state & RESET || !(Math.hypot(x - last[0], y - last[1]) < 40))) trail.length = 0;
+      if (last && (state & RESTARTED || !(Math.hypot(x - last[0], y - last[1]) < 40))) trail.length = 0;
       if (isDue && Number.isFinite(x)) trail.push([x, y]);
       if (trail.length > TRAIL) trail.shift();
       if (trail.length < 2) continue;

@@ -1,6 +1,7 @@
-"""Who can sit in a car of a driving session: a person, a policy, the classical driver.
+"""What can drive a car of a driving session: a person, a policy, the classical driver.
 
-A world of a session runs faster than policies decide: they decide every `apart`-th tick, as often as in training.
+A session's world ticks faster than policies decide: they decide every `ticks_per_decision` ticks, as often as in
+training.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from paddock.sim.cars.car import GRAVITY, CarParameters
 from paddock.sim.reference.classical_driver import ClassicalDriver
 
 Command = NDArray[np.float32]
-SILENCE = 0.2  # s without a word from the person's hands, after which they are off the wheel
+SILENCE = 0.2  # s without an input, after which wheel and pedals are released
 TURN_RATE = 10.0  # full locks a second that the wheel turns at most
 PEDAL_RATE = 12.0  # full travels a second
 USEFUL_SLIP = 0.16  # rad of slip that the front tyres can use
 
 
-class Seat(Protocol):
+class CarDriver(Protocol):
     """Drives one car: steer (left positive) and throttle (negative brakes), both in [-1, 1], float32 [2]."""
 
     name: str
@@ -36,16 +37,16 @@ class Seat(Protocol):
     def restart(self) -> None: ...
 
 
-class Hands:
-    """A person's inputs, as they last arrived; let go of after a moment of silence. Written by one thread, read by
-    another: the whole record is replaced at once."""
+class HumanInput:
+    """A person's latest inputs, released after a moment of silence. Written by one thread, read by another: the whole
+    tuple is replaced at once."""
 
     def __init__(self, car: CarParameters) -> None:
         self._car = car
         self._given = (0.0, 0.0, -1e9)  # steer, throttle - brake, when
         self.command = np.zeros(2, np.float32)
 
-    def hear(self, steer: float, throttle: float, brake: float) -> None:
+    def update(self, steer: float, throttle: float, brake: float) -> None:
         self._given = (steer, throttle - brake, time.monotonic())
 
     def release(self) -> None:
@@ -72,14 +73,14 @@ class Hands:
         return self.command
 
     def _useful_lock(self, speed: float, slip: float) -> float:
-        """The share of full lock beyond which the front tyres only slide: keys know no half ways."""
+        """The share of full lock beyond which the front tyres only slide: a key is either pressed or not."""
         car = self._car
         wheelbase = car.front_length + car.rear_length
         turn = wheelbase * car.friction * float(GRAVITY) / max(speed * speed, 1e-3)
         return min((turn + USEFUL_SLIP + abs(slip)) / car.steer_limit, 1.0)
 
 
-class ClassicalSeat:
+class ClassicalCarDriver:
     """The classical driver on the reference lap."""
 
     name = "classical driver"
@@ -96,21 +97,28 @@ class ClassicalSeat:
         """It remembers nothing."""
 
 
-class PolicySeat:
+class PolicyCarDriver:
     """A saved policy, which sees and acts as it did in training."""
 
     def __init__(
-        self, env: RacingVectorEnv, car: int, actor: Any, sight: ObservationSet, actions: ActionSet, apart: int
+        self,
+        env: RacingVectorEnv,
+        car: int,
+        actor: Any,
+        observations: ObservationSet,
+        actions: ActionSet,
+        ticks_per_decision: int,
     ) -> None:
         self.name = "agent"
         self._env, self._rows = env, np.array([car])
-        self._actor, self._sight, self._actions, self._apart = actor, sight, actions, apart
+        self._actor, self._observations, self._actions = actor, observations, actions
+        self._ticks_per_decision = ticks_per_decision
         self._last_actions = np.zeros((1, 2, actions.size), np.float32)
         self._command = np.zeros(2, np.float32)
         self._state = actor.initial_state(1)
 
     def drive(self, tick: int) -> Command:
-        if tick % self._apart == 0:
+        if tick % self._ticks_per_decision == 0:
             self._decide()
         return self._command
 
@@ -120,7 +128,7 @@ class PolicySeat:
         self._state = self._actor.initial_state(1)
 
     def _decide(self) -> None:
-        seen = as_dict(self._sight.read(self._env.eyes, self._rows, self._last_actions))
+        seen = as_dict(self._observations.read(self._env.readings, self._rows, self._last_actions))
         action, self._state = self._actor.predict(seen, self._state, deterministic=True)
         decoded = self._actions.decode(action)
         self._actions.shift(self._last_actions, action, decoded)

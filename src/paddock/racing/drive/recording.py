@@ -1,4 +1,4 @@
-"""What is kept of a person's driving: laps as files that others race against, and demonstrations to learn from."""
+"""What a driving session keeps: laps as files to race against, and demonstrations to learn from."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from paddock.racing.laps.records import RecordedLap, Recorder, write_lap
 ROWS_PER_FILE = 10_000
 
 
-class LapKeeper:
-    """Watches the person's car, and writes each lap that was driven by hand from line to line."""
+class LapRecorder:
+    """Records the person's car, and writes each lap that was driven by hand from line to line."""
 
     def __init__(self, env: RacingVectorEnv, folder: Path, driver: str) -> None:
         self._env, self._folder, self._driver = env, folder, driver
@@ -59,14 +59,20 @@ class LapKeeper:
 class Demonstration:
     """Decisions of a person in an agent's own terms: what it would have seen, what it would have had to choose.
 
-    One decision is `apart` ticks: the action is the mean of the commands, the reward their sum.
+    One decision is `ticks_per_decision` ticks: the action is the mean of the commands, the reward their sum.
     """
 
     def __init__(
-        self, env: RacingVectorEnv, sight: ObservationSet, actions: ActionSet, apart: int, folder: Path
+        self,
+        env: RacingVectorEnv,
+        observations: ObservationSet,
+        actions: ActionSet,
+        ticks_per_decision: int,
+        folder: Path,
     ) -> None:
-        self._env, self._sight, self._actions, self._apart = env, sight, actions, apart
-        self.spec: Spec = spec_of_spaces(sight.space, actions.space)
+        self._env, self._observations, self._actions = env, observations, actions
+        self._ticks_per_decision = ticks_per_decision
+        self.spec: Spec = spec_of_spaces(observations.space, actions.space)
         config = RecordingConfig(
             _target_="paddock.buffers.recordings.RecordingBuffer", folder=str(folder), rows_per_file=ROWS_PER_FILE
         )
@@ -84,7 +90,7 @@ class Demonstration:
             return
         self._commands.append(command.copy())
         self._reward += reward
-        if len(self._commands) == self._apart or is_end:
+        if len(self._commands) == self._ticks_per_decision or is_end:
             self._add(is_end)
 
     def cut(self) -> None:
@@ -102,7 +108,7 @@ class Demonstration:
         return {name: part.copy() for name, part in as_dict(self._read(rows)).items()}
 
     def _read(self, rows: NDArray[np.intp]) -> Any:
-        return self._sight.read(self._env.eyes, rows, self._last_actions)
+        return self._observations.read(self._env.readings, rows, self._last_actions)
 
     def _add(self, is_end: bool) -> None:
         mean = np.stack(self._commands).mean(axis=0, keepdims=True, dtype=np.float32)

@@ -13,23 +13,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paddock.control.channel import Channel
-from paddock.control.requests import Answer, Control, Request
+from paddock.control.messages import (
+    Answer,
+    Command,
+    DriveMode,
+    DriverInput,
+    Lap,
+    Pause,
+    Request,
+    Reset,
+    Resume,
+    ShowGhost,
+    Snapshot,
+    Speed,
+    Status,
+    Stop,
+    Welcome,
+    command_name,
+    parse_command,
+)
+from paddock.control.requests import Control, PendingCommand
 from paddock.core.clock import now
 from paddock.core.errors import InputError, unknown_choice
+from paddock.core.pace import Pacer, RateLimit
 from paddock.experiments.run import RunFolder, manifest
-from paddock.racing.drive.drivers import Hands
-from paddock.racing.drive.recording import Demonstration, LapKeeper
+from paddock.racing.drive.drivers import HumanInput
+from paddock.racing.drive.recording import Demonstration, LapRecorder
 from paddock.racing.drive.setup import DriveRequest, Grid
 
-MODES = ("manual", "ai", "assisted")
-LONELY = 120.0  # s without a viewer after which a session ends
-LATE = 0.25  # s behind real time from which on it is not caught up with
+UNWATCHED_TIMEOUT = 120.0  # s without a viewer after which a session ends
 SLOWEST, FASTEST = 0.1, 50.0  # times real time
-REST = 0.02  # s between two looks whether somebody is there
+REST = 0.02  # s between two checks for a viewer
 
 
 class DrivingSession:
-    """Ticks while somebody watches. Commands are taken between two ticks, inputs are the latest that came."""
+    """Ticks while it has a viewer. Commands are handled between two ticks; of inputs the latest counts."""
 
     def __init__(self, grid: Grid, run: RunFolder, request: DriveRequest) -> None:
         self._grid, self._env, self._world = grid, grid.env, grid.env.world
@@ -37,24 +55,26 @@ class DrivingSession:
         self._view = grid.env.view
         self.control = Control()
         self.channel = Channel(self)
-        self._hands = Hands(grid.env._car)
-        self._laps = LapKeeper(grid.env, request.laps_dir, request.driver)
+        self._input = HumanInput(grid.env._car)
+        self._laps = LapRecorder(grid.env, request.laps_dir, request.driver)
         demonstration = run.path / "demonstration"
-        self._demonstration = Demonstration(grid.env, grid.sight, grid.actions, grid.apart, demonstration)
+        self._demonstration = Demonstration(
+            grid.env, grid.observations, grid.actions, grid.ticks_per_decision, demonstration
+        )
         self._mode, self._assist, self._speed = request.mode, 0.5, 1.0
         self._tick, self._sequence, self._lap_count = 0, 0, 0
         self._best: float | None = None
         self._lap_clock = 0.0  # s since the line, a tick ago
-        self._last_tick = self._next_snapshot = 0.0
+        self._pacer, self._snapshots = Pacer(), RateLimit()
         self._is_paused = threading.Event()
         self._is_waiting = True  # on the grid
-        self._doings: dict[str, Callable[..., Answer]] = {
-            "pause": self._pause,
-            "resume": self._resume,
-            "speed": self._set_speed,
-            "mode": self._set_mode,
-            "reset": self._reset,
-            "ghost": self._set_ghost,
+        self._commands: dict[type[Command], Callable[[Any], Answer]] = {
+            Pause: self._pause,
+            Resume: self._resume,
+            Speed: self._set_speed,
+            DriveMode: self._set_mode,
+            Reset: self._reset,
+            ShowGhost: self._show_ghost,
         }
         if grid.rival is not None:
             grid.env.let_drive(self)
@@ -63,29 +83,23 @@ class DrivingSession:
     # --- the session's own thread ---
 
     def run(self) -> None:
-        """Until somebody ends it, or nobody is there any more."""
+        """Until it is stopped, or has had no viewer for a while."""
         self._begin()
         self.channel.open(self._run.path)
-        lonely_since = time.monotonic()
-        due = time.perf_counter()
+        last_watched = time.monotonic()
         try:
             while self.control.stop_requested_by is None:
-                self.control.fulfil(self._doings, partial(self._run.event, "control"))
+                self.control.handle(self._commands, partial(self._run.event, "control"))
                 if self.channel.is_watched:
-                    lonely_since = time.monotonic()
-                elif time.monotonic() - lonely_since > LONELY:
+                    last_watched = time.monotonic()
+                elif time.monotonic() - last_watched > UNWATCHED_TIMEOUT:
                     return
                 if not self.channel.is_watched or self._is_paused.is_set():
                     time.sleep(REST)
-                    due = time.perf_counter()
+                    self._pacer.restart()
                     continue
                 self.tick()
-                due = due + self._world.settings.time_step / self._speed
-                wait = due - time.perf_counter()
-                if wait > 0.0:
-                    time.sleep(wait)
-                elif wait < -LATE:
-                    due = time.perf_counter()
+                self._pacer.wait(self._world.settings.time_step / self._speed)
         finally:
             self._demonstration.cut()
             self.channel.close()
@@ -94,19 +108,17 @@ class DrivingSession:
 
     def tick(self) -> None:
         """One step of the world; on the grid it waits for the person's foot."""
-        self._is_waiting &= self._mode == "manual" and not self._hands.is_on_throttle
+        self._is_waiting &= self._mode == "manual" and not self._input.is_on_throttle
         if not self._is_waiting:
             self._advance()
-        now = time.perf_counter()
-        if now >= self._next_snapshot and self.channel.rate > 0.0:
-            period = 1.0 / self.channel.rate
-            self._next_snapshot = max(self._next_snapshot + 0.98 * period, now + 0.5 * period)
+        if self.channel.rate > 0.0 and self._snapshots.wait <= 0.0:
+            self._snapshots.took(self.channel.rate)
             self._publish()
 
     def _advance(self) -> None:
         world, step = self._world, self._world.settings.time_step
         slip = float(np.arctan2(world.vy[0], max(float(world.vx[0]), 1.0)))
-        by_hand = self._hands.drive(step, float(world.vx[0]), slip)
+        by_hand = self._input.drive(step, float(world.vx[0]), slip)
         command = self._blended(by_hand)
         _, reward, _, _, _ = self._env.advance(command[None])
         self._tick += 1
@@ -136,16 +148,15 @@ class DrivingSession:
         is_complete = bool(world.lap_completed[0])
         if is_by_hand:
             self._demonstration.watch(command, reward, is_end=is_complete)
-        self._laps.watch(is_by_hand=is_by_hand, is_sampled=self._tick % self._grid.apart == 0)
+        self._laps.watch(is_by_hand=is_by_hand, is_sampled=self._tick % self._grid.ticks_per_decision == 0)
         for car in np.flatnonzero(world.lap_completed):
-            self._tell_lap(int(car), is_by_hand)
+            self._announce_lap(int(car), is_by_hand)
         if world.lap_rejected[0]:
             self._laps.restart()
-            lap = {"lap_time": self._lap_clock, "sectors": [], "deltas": {}, "valid": False}
-            self.channel.say({"type": "lap", "car": 0, **lap})
+            self.channel.send(Lap(car=0, lap_time=self._lap_clock, valid=False))
         self._lap_clock = float(world.time[0] - world.lap_start[0])
 
-    def _tell_lap(self, car: int, is_by_hand: bool) -> None:
+    def _announce_lap(self, car: int, is_by_hand: bool) -> None:
         world = self._world
         lap_time = float(world.last_lap_time[car])
         sectors = [float(one) for one in world.last_sector_times[car]]
@@ -158,115 +169,107 @@ class DrivingSession:
             self._run.event(
                 "lap", driver=driver, lap_time=round(lap_time, 4), sectors=[round(one, 4) for one in sectors]
             )
-        self.channel.say(
-            {"type": "lap", "car": car, "lap_time": lap_time, "sectors": sectors, "deltas": deltas, "valid": True}
-        )
+        self.channel.send(Lap(car=car, lap_time=lap_time, sectors=sectors, deltas=deltas))
 
     def _publish(self) -> None:
         self._sequence += 1
-        snapshot = self._view.snapshot(self.channel.cars)
-        snapshot |= {"time": self._tick * self._world.settings.time_step, "sequence": self._sequence}
-        self.channel.publish("snapshot", snapshot)
+        time, cars = self._tick * self._world.settings.time_step, self._view.snapshot(self.channel.cars)
+        self.channel.publish_snapshot(Snapshot(time=time, sequence=self._sequence, **cars))
 
     def _begin(self) -> None:
         self._demonstration.cut()
         self._laps.restart()
-        self._hands.release()
+        self._input.release()
         self._env.reset(seed=0)
         self._is_waiting = True
-        for seat in (self._grid.pilot, self._grid.rival):
-            if seat is not None:
-                seat.restart()
+        for driver in (self._grid.pilot, self._grid.rival):
+            if driver is not None:
+                driver.restart()
 
-    def _pause(self) -> Answer:
+    def _pause(self, command: Pause) -> Answer:
         self._is_paused.set()
         return {}
 
-    def _resume(self) -> Answer:
+    def _resume(self, command: Resume) -> Answer:
         self._is_paused.clear()
         return {}
 
-    def _set_speed(self, factor: float | None) -> Answer:
-        chosen = 1.0 if factor is None else float(factor)
-        if not SLOWEST <= chosen <= FASTEST:
-            raise InputError(f"speed is {factor}; allowed: {SLOWEST} to {FASTEST} times real time.")
-        self._speed = chosen
-        return {"factor": chosen}
+    def _set_speed(self, command: Speed) -> Answer:
+        factor = 1.0 if command.factor is None else command.factor
+        if not SLOWEST <= factor <= FASTEST:
+            raise InputError(f"factor is {factor}; allowed in a driving session: {SLOWEST} to {FASTEST}.")
+        self._speed = factor
+        return {"factor": factor}
 
-    def _set_mode(self, mode: str, assist: float | None = None) -> Answer:
-        if mode not in MODES:
-            raise unknown_choice("mode", mode, MODES)
-        if assist is not None and not 0.0 <= assist <= 1.0:
-            raise InputError(f"assist is {assist}; allowed: a share from 0 to 1.")
-        self._assist = self._assist if assist is None else float(assist)
-        if mode != self._mode:
+    def _set_mode(self, command: DriveMode) -> Answer:
+        self._assist = self._assist if command.assist is None else command.assist
+        if command.mode != self._mode:
             self._demonstration.cut()
             self._grid.pilot.restart()
-        self._mode = mode
+        self._mode = command.mode
         self._show_human()
-        return {"mode": mode, "assist": self._assist}
+        return {"mode": command.mode, "assist": self._assist}
 
-    def _reset(self) -> Answer:
+    def _reset(self, command: Reset) -> Answer:
         self._begin()
         return {}
 
-    def _set_ghost(self, kind: str, on: bool) -> Answer:
-        if kind != "opponent" or self._grid.rival is None:
-            raise InputError(f"there is no '{kind}' to be shown or hidden; allowed: opponent, where there is one.")
-        self._view.hidden = set() if on else {1}
-        return {"kind": kind, "on": bool(on)}
+    def _show_ghost(self, command: ShowGhost) -> Answer:
+        if self._grid.rival is None:
+            raise InputError(f"this session has no {command.kind}; start one with an opponent.")
+        self._view.hidden = set() if command.on else {1}
+        return {"kind": command.kind, "on": command.on}
 
     def _show_human(self) -> None:
         self._view.human = None if self._mode == "ai" else 0
 
     # --- the channel's thread ---
 
-    def welcome(self) -> dict[str, Any]:
-        can = ["stop", *self._doings]
-        return {"kind": "racing", "can": can, "status": self.status(), "ghosts": self._grid.ghosts}
+    def welcome(self) -> Welcome:
+        return Welcome("racing", self._can(), self.status(), self._grid.ghosts)
 
     def scene(self, track: int) -> dict[str, Any]:
         return self._view.scene(0)
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> Status:
         world, rival = self._world, self._grid.rival
         last = float(world.last_lap_time[0])
-        return {
-            "status": "paused" if self._is_paused.is_set() else "running",
-            "phase": None,
-            "agent_steps": self._tick,
-            "seconds": round(self._tick * world.settings.time_step, 2),
-            "steps_per_second": round(self._speed / world.settings.time_step, 1),
-            "speed": self._speed,
-            "explore": None,
-            "latest": {},
-            "rewards": {},
-            "mode": self._mode,
-            "assist": self._assist,
-            "driver": self._driver,
-            "pilot": self._grid.pilot.name,
-            "opponent": rival.name if rival is not None else None,
-            "laps": self._lap_count,
-            "is_waiting": self._is_waiting,
-            "last_lap": last if math.isfinite(last) else None,
-            "best_lap": self._best,
-        }
+        return Status(
+            status="paused" if self._is_paused.is_set() else "running",
+            agent_steps=self._tick,
+            seconds=round(self._tick * world.settings.time_step, 2),
+            steps_per_second=round(self._speed / world.settings.time_step, 1),
+            speed=self._speed,
+            mode=self._mode,
+            assist=self._assist,
+            driver=self._driver,
+            pilot=self._grid.pilot.name,
+            opponent=rival.name if rival is not None else None,
+            laps=self._lap_count,
+            is_waiting=self._is_waiting,
+            last_lap=last if math.isfinite(last) else None,
+            best_lap=self._best,
+        )
 
-    def input(self, message: dict[str, Any]) -> None:
-        if message.get("is_released"):
-            self._hands.release()
+    def input(self, message: DriverInput) -> None:
+        if message.is_released:
+            self._input.release()
         else:
-            self._hands.hear(float(message["steer"]), float(message["throttle"]), float(message["brake"]))
+            self._input.update(message.steer, message.throttle, message.brake)
 
-    def request(self, message: dict[str, Any], answer: Callable[[Answer], None]) -> None:
-        command, by = str(message.get("command")), str(message.get("by", "channel"))
-        if command == "stop":
-            self.control.stop(by)
+    def request(self, request: Request, answer: Callable[[Answer], None]) -> None:
+        command = parse_command(request.command, request.arguments)
+        if isinstance(command, Stop):
+            self.control.stop(request.by)
             answer({"ok": True})
-        elif command in self._doings:
-            self.control.ask(Request(command, dict(message.get("arguments") or {}), by, answer))
+        elif type(command) in self._commands:
+            self.control.submit(PendingCommand(command, request.by, answer))
         else:
-            raise unknown_choice("command", command, ["stop", *self._doings])
+            raise unknown_choice("command", request.command, self._can())
+
+    def _can(self) -> list[str]:
+        kinds: list[type[Command]] = [Stop, *self._commands]
+        return [command_name(kind) for kind in kinds]
 
 
 def session_folder(grid: Grid, request: DriveRequest) -> RunFolder:

@@ -1,4 +1,4 @@
-"""From what a person asked for to a road, a car and those who may drive it."""
+"""Makes a driving session: the road, the car, and what may drive it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from paddock.core.results import read_result, result_file
 from paddock.core.trust import checked
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.policies import training_tracks
-from paddock.racing.drive.drivers import ClassicalSeat, PolicySeat, Seat, load_actor
+from paddock.racing.drive.drivers import CarDriver, ClassicalCarDriver, PolicyCarDriver, load_actor
 from paddock.racing.env.actions import ActionSet, build_actions
 from paddock.racing.env.config import Opponents, RacingConfig, Sensing, Start
 from paddock.racing.env.observations import ObservationSet
@@ -52,44 +52,44 @@ class DriveRequest:
 
 @dataclass(frozen=True)
 class Grid:
-    """Everything that stands at the start. apart: ticks of the world between two decisions of an agent.
+    """What a session consists of. ticks_per_decision: ticks of the world between two decisions of an agent.
 
     pilot: drives the person's car in the modes `ai` and `assisted`. rival: drives the other car, if there is one.
     trained_on: the roads that the agent knows; None where no agent drives.
     """
 
     env: RacingVectorEnv
-    sight: ObservationSet
+    observations: ObservationSet
     actions: ActionSet
-    apart: int
-    pilot: Seat
-    rival: Seat | None
+    ticks_per_decision: int
+    pilot: CarDriver
+    rival: CarDriver | None
     ghosts: list[dict[str, Any]]
     trained_on: dict[str, Any] | None = None
 
 
 @announced()
-def line_up(request: DriveRequest) -> Grid:
+def make_session(request: DriveRequest) -> Grid:
     """Build the world of a session."""
     folder = None
     if request.against not in (None, CLASSICAL):
         folder = find_policy(str(request.against), request.runs_dir)
     base = _base_config(folder, request)
-    apart = _ticks_per_decision(base)
-    config = _world_config(base, apart, has_rival=request.against is not None)
-    env = RacingVectorEnv(1, config=config, readings_apart=apart)
+    ticks_per_decision = _ticks_per_decision(base)
+    config = _world_config(base, ticks_per_decision, has_rival=request.against is not None)
+    env = RacingVectorEnv(1, config=config, reading_stride=ticks_per_decision)
     actions = build_actions(base)
-    sight = ObservationSet(config, car_of(config), actions.size)
-    assert env.reference.laps, "the reference lap is there before anybody drives"
+    observations = ObservationSet(config, car_of(config), actions.size)
+    assert env.reference.laps, "the reference lap is there before a car moves"
     if folder is None:
-        pilot: Seat = ClassicalSeat(env, 0)
-        rival: Seat | None = ClassicalSeat(env, 1) if request.against else None
+        pilot: CarDriver = ClassicalCarDriver(env, 0)
+        rival: CarDriver | None = ClassicalCarDriver(env, 1) if request.against else None
     else:
         actor = load_actor(folder, trusts=request.trusts)
-        pilot, rival = (PolicySeat(env, car, actor, sight, actions, apart) for car in (0, 1))
-    ghosts = list(_ghosts(env, _world_config(base, apart, has_rival=False), folder))
+        pilot, rival = (PolicyCarDriver(env, car, actor, observations, actions, ticks_per_decision) for car in (0, 1))
+    ghosts = list(_ghosts(env, _world_config(base, ticks_per_decision, has_rival=False), folder))
     trained_on = training_tracks(saved_environment(folder)) if folder is not None else None
-    return Grid(env, sight, actions, apart, pilot, rival, ghosts, trained_on)
+    return Grid(env, observations, actions, ticks_per_decision, pilot, rival, ghosts, trained_on)
 
 
 def unseen_by_opponent(request: DriveRequest, track: str) -> str | None:
@@ -153,7 +153,7 @@ def _looks_back(sensors: Any) -> bool:
     return sensors.rays is not None or sensors.camera is not None
 
 
-def _world_config(base: RacingConfig, apart: int, *, has_rival: bool) -> RacingConfig:
+def _world_config(base: RacingConfig, ticks_per_decision: int, *, has_rival: bool) -> RacingConfig:
     """The same road and car for a person: a standing start, nothing at random, many small steps."""
     perfect = Sensing(
         **{**base.sensing.model_dump(), "noise": 0.0, "relative_noise": 0.0, "dropout": 0.0, "latency": 0}
@@ -161,8 +161,8 @@ def _world_config(base: RacingConfig, apart: int, *, has_rival: bool) -> RacingC
     never = Ends(no_progress_steps=None)
     return base.model_copy(
         update={
-            "control_rate": base.control_rate * apart,
-            "substeps": max(1, math.ceil(base.substeps / apart)),
+            "control_rate": base.control_rate * ticks_per_decision,
+            "substeps": max(1, math.ceil(base.substeps / ticks_per_decision)),
             "sensing": perfect,
             "reward": base.reward.model_copy(update={"ends": never}),
             "start": Start(place="grid", lateral=0.0, heading=0.0, speed=(0.0, 0.0)),

@@ -54,15 +54,15 @@ class Part:
         return math.prod(self.shape)
 
 
-class Eyes:
-    """A world that takes readings more often than its agents decide: of each history only every `apart`-th is seen."""
+class StridedHistory:
+    """A world that takes readings more often than its agents decide: of each history only every `stride`-th is seen."""
 
-    def __init__(self, world: Any, apart: int) -> None:
-        self._world, self._apart = world, apart
+    def __init__(self, world: Any, stride: int) -> None:
+        self._world, self._stride = world, stride
 
     def __getattr__(self, name: str) -> Any:
         values = getattr(self._world, name)
-        return values[:, :: self._apart] if name in ("rays", "camera") else values
+        return values[:, :: self._stride] if name in ("rays", "camera") else values
 
 
 @dataclass(frozen=True)
@@ -112,10 +112,10 @@ class ObservationSet:
             named["images"] = world.camera[rows, :, :, :, 0].copy()
         return named
 
-    def sensors(self, apart: int = 1) -> Sensors:
-        """The sensors, with histories long enough to see every `apart`-th reading of them (see `Eyes`)."""
-        rays = self.rays and replace(self.rays, history=1 + apart * (self.rays.history - 1))
-        camera = self.camera and replace(self.camera, history=1 + apart * (self.camera.history - 1))
+    def sensors(self, stride: int = 1) -> Sensors:
+        """The sensors, with histories long enough to see every `stride`-th reading of them (see `StridedHistory`)."""
+        rays = self.rays and replace(self.rays, history=1 + stride * (self.rays.history - 1))
+        camera = self.camera and replace(self.camera, history=1 + stride * (self.camera.history - 1))
         return Sensors(rays, self.course, self.telemetry, camera)
 
     def layout(self) -> dict[str, tuple[int, int]]:

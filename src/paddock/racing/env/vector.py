@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from paddock.racing.env.actions import build_actions
 from paddock.racing.env.config import RacingConfig, racing_config
-from paddock.racing.env.observations import Eyes, ObservationSet
+from paddock.racing.env.observations import ObservationSet, StridedHistory
 from paddock.racing.env.opponents import Opponents, build_opponents
 from paddock.racing.env.render import RacingPicture
 from paddock.racing.env.rewards import build_rewards
@@ -56,7 +56,7 @@ class RacingVectorEnv(VectorEnv):
         *,
         config: RacingConfig | None = None,
         opponent: Callable[[Any], Any] | None = None,
-        readings_apart: int = 1,
+        reading_stride: int = 1,
         **options: Any,
     ) -> None:
         assert config is None or not options, "give either a config or options by keyword"
@@ -71,8 +71,8 @@ class RacingVectorEnv(VectorEnv):
         self._rows = slice(0, None, self._group)
         self._actions = build_actions(self.config)
         self.observations = ObservationSet(self.config, car_of(self.config), self._actions.size)
-        self.world = build_world(self.config, self.observations.sensors(readings_apart), num_envs)
-        self.eyes: Any = self.world if readings_apart == 1 else Eyes(self.world, readings_apart)
+        self.world = build_world(self.config, self.observations.sensors(reading_stride), num_envs)
+        self.readings: Any = self.world if reading_stride == 1 else StridedHistory(self.world, reading_stride)
         self._opponents = build_opponents(self.config, self.world, self.observations, self._actions, opponent)
         self.rewards = build_rewards(self.config.reward, self.world.num_cars)
         self.single_observation_space = self.observations.space
@@ -208,11 +208,11 @@ class RacingVectorEnv(VectorEnv):
         return per_car
 
     def _observe(self, rows: Rows) -> Any:
-        return self.observations.read(self.eyes, rows, self._last_actions)
+        return self.observations.read(self.readings, rows, self._last_actions)
 
     def _with_fresh_rows(self, observation: Any, rows: NDArray[np.intp]) -> Any:
         """A copy of `observation` in which the environments in `rows` are read again."""
-        fresh = self.observations.read(self.eyes, rows * self._group, self._last_actions[rows])
+        fresh = self.observations.read(self.readings, rows * self._group, self._last_actions[rows])
         if isinstance(observation, dict):
             merged = {name: values.copy() for name, values in observation.items()}
             for name, values in merged.items():
