@@ -65,7 +65,8 @@ class ChannelViewer:
     @property
     def close_code(self) -> int | None:
         """What the run said when it closed the connection."""
-        return self._protocol.close_code
+        received = self._protocol.close_rcvd
+        return received.code if received is not None else None
 
     def send(self, message: dict) -> None:
         self.send_bytes(msgspec.msgpack.encode(message))
