@@ -81,7 +81,7 @@ def test_a_lap_stays_within_what_the_car_can_do(name: str, car: str) -> None:
     assert np.all(along <= strongest + 0.05)
     assert np.all(-along <= hardest + 0.05)
     assert lap.speed.max() <= parameters.top_speed
-    assert np.abs(lap.curvature).max() <= parameters.curvature_limit()
+    assert np.abs(lap.curvature).max() <= np.tan(parameters.steer_limit) / parameters.wheelbase
 
 
 def assert_inside(lap: ReferenceLap, car: str) -> None:

@@ -67,7 +67,7 @@ def test_rays_match_exact_intersections(name: str) -> None:
     track = with_obstacles(track, 4, 2)
     rays = RaySettings(count=19, range=80.0)
     world = World(track, "gt", 24, settings=WorldSettings(start=SPREAD, rays=rays), seed=4)
-    width = float(np.mean(track.left_width + track.right_width))
+    width = track.mean_width
     checked = 0
     for car in range(24):
         expected = naive_rays(track, world, car, rays.ray_angles(), rays.range)

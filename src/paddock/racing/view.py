@@ -135,7 +135,7 @@ class RacingView:
 def drawn_track(track: Track) -> dict[str, Any]:
     """A road's outline as lists of points, m."""
     keep = _spread(len(track))
-    unit = 1.0 if float(np.mean(track.left_width + track.right_width)) > FULL_SIZE_ROAD else 0.1
+    unit = 1.0 if track.mean_width > FULL_SIZE_ROAD else 0.1
     digits = 2 if unit == 1.0 else 3
     step = track.length / len(keep)
     smooth = smooth_curvature(track.curvature[keep], around(step, unit))
@@ -146,7 +146,7 @@ def drawn_track(track: Track) -> dict[str, Any]:
     return {
         "name": track.name,
         "length": track.length,
-        "width": round(float(np.mean(track.left_width + track.right_width)), 3),
+        "width": round(track.mean_width, 3),
         "unit": unit,
         "left": np.round(left, digits).tolist(),
         "right": np.round(right, digits).tolist(),

@@ -90,7 +90,7 @@ def _fit(track: Track) -> tuple[Canvas, View]:
     points = np.vstack([track.left_edge, track.right_edge])
     is_turned = bool(np.ptp(points[:, 1]) > TALL * np.ptp(points[:, 0]))
     points = _turned(points, is_turned)
-    beside = ROOM_BESIDE * float(np.mean(track.left_width + track.right_width))
+    beside = ROOM_BESIDE * track.mean_width
     low, high = points.min(axis=0) - beside, points.max(axis=0) + beside
     span = high - low
     zoom = min((WIDTH - 2 * MARGIN) / span[0], (HIGHEST - 2 * MARGIN) / span[1])
@@ -124,7 +124,7 @@ def _strip(view: View, track: Track, points: np.ndarray, inner: Array | float, o
 
 def _draw_surroundings(canvas: Canvas, view: View, track: Track, corners: list[Corner]) -> None:
     """A paler verge along the road, and sand outside the corners that are braked for."""
-    width = float(np.mean(track.left_width + track.right_width))
+    width = track.mean_width
     for corner in corners:
         if corner.radius > 6.0 * width:
             continue
@@ -143,7 +143,7 @@ def _draw_surroundings(canvas: Canvas, view: View, track: Track, corners: list[C
 
 def _pieces(track: Track) -> list[np.ndarray]:
     """The lap in overlapping pieces, short enough that none folds over itself."""
-    count = max(int(track.length / (8.0 * float(np.mean(track.left_width + track.right_width)))), 8)
+    count = max(int(track.length / (8.0 * track.mean_width)), 8)
     marks = np.linspace(0, len(track), count + 1).astype(int)
     return [np.arange(a, b + 2) % len(track) for a, b in pairwise(marks)]
 
@@ -152,7 +152,7 @@ def _draw_road(canvas: Canvas, view: View, track: Track, corners: list[Corner]) 
     _draw_kerbs(canvas, view, track, corners)
     for points in _pieces(track):
         canvas.add(Polygon(_strip(view, track, points, track.left_width, -track.right_width), ROAD))
-    width = 0.02 * float(np.mean(track.left_width + track.right_width)) * view.zoom
+    width = 0.02 * track.mean_width * view.zoom
     for edge in (track.left_edge, track.right_edge):
         line = simplified(view(edge), TOLERANCE, is_closed=True)
         canvas.add(Polyline(line, WHITE, max(width, 1.2), is_closed=True))
@@ -163,7 +163,7 @@ def _draw_kerbs(canvas: Canvas, view: View, track: Track, corners: list[Corner])
     for corner in corners:
         first, last = corner.first * track.spacing, corner.last * track.spacing
         inside, length = np.sign(corner.turn), last - first
-        road = float(np.mean(track.left_width + track.right_width))
+        road = track.mean_width
         reach = min(0.25 * length, 1.8 * road)
         _draw_kerb(canvas, view, track, first + 0.2 * length, last - 0.1 * length, inside)
         _draw_kerb(canvas, view, track, first - 1.2 * reach, first + 0.4 * reach, -inside)
@@ -171,7 +171,7 @@ def _draw_kerbs(canvas: Canvas, view: View, track: Track, corners: list[Corner])
 
 
 def _draw_kerb(canvas: Canvas, view: View, track: Track, first: float, last: float, side: float) -> None:
-    road = float(np.mean(track.left_width + track.right_width))
+    road = track.mean_width
     width = max(0.1 * road, 3.2 / view.zoom)
     block = max(0.25 * road, 6.0 / view.zoom)
     edge = side * (track.left_width if side > 0 else track.right_width)
@@ -186,7 +186,7 @@ def _draw_kerb(canvas: Canvas, view: View, track: Track, first: float, last: flo
 def _draw_line(canvas: Canvas, view: View, track: Track, lap: ReferenceLap, points: np.ndarray | None = None) -> None:
     """The reference line in stretches of one colour each."""
     line = view(np.stack([lap.x, lap.y], axis=1))
-    width = max(0.16 * float(np.mean(track.left_width + track.right_width)) * view.zoom, 2.6)
+    width = max(0.16 * track.mean_width * view.zoom, 2.6)
     slowest, fastest = float(lap.speed.min()), float(lap.speed.max())
     points = np.arange(len(line) + 1) % len(line) if points is None else points
     level = np.round((lap.speed[points] - slowest) / max(fastest - slowest, 1e-6) * SPEED_LEVELS)
@@ -218,7 +218,7 @@ def _crossings(track: Track) -> list[int]:
 
 def _draw_bridge(canvas: Canvas, view: View, track: Track, lap: ReferenceLap | None) -> None:
     """The piece that passes over, drawn again on top, with parapets and a shadow."""
-    road = float(np.mean(track.left_width + track.right_width))
+    road = track.mean_width
     for middle in _crossings(track):
         s = middle * track.spacing
         points = _span(track, s - 1.8 * road, s + 1.8 * road)
@@ -244,7 +244,7 @@ def _across(view: View, track: Track, point: int, overhang: float) -> Points:
 
 
 def _draw_sectors(canvas: Canvas, view: View, track: Track) -> None:
-    road = float(np.mean(track.left_width + track.right_width))
+    road = track.mean_width
     for sector in range(1, SECTORS):
         point = round(len(track) * sector / SECTORS) % len(track)
         ends = _across(view, track, point, 0.25 * road)

@@ -7,27 +7,18 @@ from __future__ import annotations
 
 import numpy as np
 
-DOUBLE_NAMES = (
-    "x", "y", "s", "time", "distance", "lap_distance", "lap_origin", "lap_start", "sector_start", "last_lap_time",
-    "best_lap_time",
-)  # fmt: skip
-SINGLE_NAMES = (
-    "heading", "vx", "vy", "yaw_rate", "steer", "longitudinal_acceleration", "lateral_acceleration",
-    "lateral", "heading_error", "curvature", "left_width", "right_width", "progress_gain", "rpm", "surface",
-    "applied_steer", "applied_throttle", "impact",
-)  # fmt: skip
-INTEGER_NAMES = (
-    "track", "index", "gear", "next_gate", "lap_count", "lap_kind", "steps", "episode", "wheels_off",
-)  # fmt: skip
-FLAG_NAMES = (
-    "lap_completed", "lap_rejected", "lap_valid", "off_track", "collided", "touched_car", "crashed", "wrong_way",
-    "cut", "ghost",
-)  # fmt: skip
+
+def _names(first: str, last: str) -> tuple[str, ...]:
+    """The constants from `first` to `last`, in the order of their definition and in lower case: the rows' names."""
+    constants = list(globals())
+    return tuple(name.lower() for name in constants[constants.index(first) : constants.index(last) + 1])
+
 
 # float64 rows
 (
     X, Y, S, TIME, DISTANCE, LAP_DISTANCE, LAP_ORIGIN, LAP_START, SECTOR_START, LAST_LAP_TIME, BEST_LAP_TIME,
 ) = range(11)  # fmt: skip
+DOUBLE_NAMES = _names("X", "BEST_LAP_TIME")
 DOUBLE_ROWS = len(DOUBLE_NAMES)
 
 # float32 rows
@@ -36,18 +27,21 @@ DOUBLE_ROWS = len(DOUBLE_NAMES)
     LATERAL, HEADING_ERROR, CURVATURE, LEFT_WIDTH, RIGHT_WIDTH, PROGRESS_GAIN, RPM, SURFACE,
     APPLIED_STEER, APPLIED_THROTTLE, IMPACT,
 ) = range(18)  # fmt: skip
+SINGLE_NAMES = _names("HEADING", "IMPACT")
 SINGLE_ROWS = len(SINGLE_NAMES)
 
 # int32 rows
 (
     TRACK, INDEX, GEAR, NEXT_GATE, LAP_COUNT, LAP_KIND, STEPS, EPISODE, WHEELS_OFF,
 ) = range(9)  # fmt: skip
+INTEGER_NAMES = _names("TRACK", "WHEELS_OFF")
 INTEGER_ROWS = len(INTEGER_NAMES)
 
 # bool rows
 (
     LAP_COMPLETED, LAP_REJECTED, LAP_VALID, OFF_TRACK, COLLIDED, TOUCHED_CAR, CRASHED, WRONG_WAY, CUT, GHOST,
 ) = range(10)  # fmt: skip
+FLAG_NAMES = _names("LAP_COMPLETED", "GHOST")
 FLAG_ROWS = len(FLAG_NAMES)
 
 # Kinds of lap: an out lap is driven to the line and never timed.
@@ -76,14 +70,15 @@ TRACK_COLUMNS = 8
 
 # Obstacle table, float32 [obstacles of all tracks, 4]: x m, y m, radius m, s m.
 
-# Integer options of the kernels, int64 [OPTION_COUNT].
+# Integer options of the kernels, int64 [OPTION_COUNT]. `_` is a place that no option uses: states saved by older
+# versions have it.
 (
     OPTION_SUBSTEPS, OPTION_EDGE, OPTION_CRASH_CORNERS, OPTION_OBSTACLES, OPTION_REVERSE, OPTION_GATES,
     OPTION_SECTORS, OPTION_LAPS_FROM_START, OPTION_DELAY, OPTION_JITTER, OPTION_GROUP, OPTION_CONTACT,
-    OPTION_START, OPTION_RANDOM_TRACK, OPTION_SEED, OPTION_RAYS, OPTION_RAY_LATENCY, OPTION_COURSE,
+    OPTION_START, OPTION_RANDOM_TRACK, OPTION_SEED, OPTION_RAYS, _, OPTION_COURSE,
     OPTION_COURSE_KIND, OPTION_TELEMETRY,
 ) = range(20)  # fmt: skip
-OPTION_COUNT = 20
+OPTION_COUNT = OPTION_TELEMETRY + 1
 
 # Number options of the kernels, float64 [NUMBER_COUNT].
 (
@@ -92,7 +87,7 @@ OPTION_COUNT = 20
     NUMBER_RAY_NOISE, NUMBER_RAY_DROPOUT, NUMBER_COURSE_HORIZON, NUMBER_COURSE_SPEED, NUMBER_COURSE_DROPOUT,
     NUMBER_TELEMETRY_DROPOUT,
 ) = range(16)  # fmt: skip
-NUMBER_COUNT = 16
+NUMBER_COUNT = NUMBER_TELEMETRY_DROPOUT + 1
 
 EDGE_GRASS, EDGE_WALL, EDGE_CRASH = 0, 1, 2
 OBSTACLES_SOLID, OBSTACLES_CRASH, OBSTACLES_GHOST = 0, 1, 2

@@ -20,7 +20,7 @@ LUMINANCE = (0.299, 0.587, 0.114)
 
 
 def build_lens(camera: CameraSettings) -> NDArray[np.float64]:
-    """The lens, float64 [12], see `kernels_camera`."""
+    """The lens, float64 [12], see `kernels.camera`."""
     above = camera.view == "above"
     scale = camera.height / camera.span if above else 0.5 * camera.width / math.tan(0.5 * camera.field_of_view)
     return np.array(

@@ -70,7 +70,7 @@ def summarise(name_or_path: str, car: str) -> TrackSummary:
     return TrackSummary(
         name=track.name,
         length_m=round(track.length, 1),
-        width_m=round(float(np.mean(track.left_width + track.right_width)), 2),
+        width_m=round(track.mean_width, 2),
         corners=len(find_corners(track)),
         difficulty=difficulty,
         description=description,

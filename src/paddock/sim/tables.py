@@ -1,9 +1,8 @@
-"""Tracks, settings and sensors as the flat tables that the kernels read."""
+"""Tracks, settings, cars and sensors as the flat tables of `kernels.records`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,16 @@ from numpy.typing import NDArray
 from paddock.core.errors import InputError
 from paddock.sim import layout
 from paddock.sim.cars.car import PARAMETER_INDEX
+from paddock.sim.kernels.records import Camera, Cars, Laps, Orders, Roads, Rules, Sensors
 from paddock.sim.kernels.road import ribbon_nodes
+from paddock.sim.lens import build_backdrop, build_lens, build_palette
 from paddock.sim.settings import (
     COURSE_KINDS,
     EDGES,
     OBSTACLE_EFFECTS,
     STARTS,
     TELEMETRY,
+    CameraSettings,
     RaySettings,
     WorldSettings,
 )
@@ -27,19 +29,8 @@ from paddock.sim.tracks.track import Track
 RIBBON_TOLERANCE = 0.002  # of the mean road width: how far the edges seen by sensors may lie from the track's
 
 
-@dataclass(frozen=True)
-class TrackTables:
-    """All tracks of a world, one after the other; see `layout` for the columns."""
-
-    tracks: NDArray[np.float64]  # [T, TRACK_COLUMNS]
-    road: NDArray[np.float32]  # [points, ROAD_COLUMNS]
-    ribbon: NDArray[np.float32]  # [nodes, RIBBON_COLUMNS]
-    node_of_point: NDArray[np.int32]  # [points] the node at or before a point, counted within its track
-    obstacles: NDArray[np.float32]  # [obstacles, 4]
-
-
-def build_track_tables(tracks: Sequence[Track]) -> TrackTables:
-    """Concatenate the tracks."""
+def build_roads(tracks: Sequence[Track]) -> Roads:
+    """The tables of all tracks."""
     if not tracks:
         raise InputError("a world needs at least one track; none was given.")
     info = np.zeros((len(tracks), layout.TRACK_COLUMNS))
@@ -56,9 +47,9 @@ def build_track_tables(tracks: Sequence[Track]) -> TrackTables:
         nodes_of_points.append(node_of_point)
         obstacles.append(placed)
         points, nodes, blocks = points + len(track.x), nodes + len(ribbon), blocks + len(placed)
-    return TrackTables(
+    return Roads(
         tracks=info,
-        road=np.concatenate(roads),
+        points=np.concatenate(roads),
         ribbon=np.concatenate(ribbons),
         node_of_point=np.concatenate(nodes_of_points),
         obstacles=np.concatenate(obstacles),
@@ -76,7 +67,7 @@ def _road(track: Track) -> NDArray[np.float32]:
 
 def _ribbon(track: Track) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
     left, right = np.ascontiguousarray(track.left_edge), np.ascontiguousarray(track.right_edge)
-    tolerance = RIBBON_TOLERANCE * float(np.mean(track.left_width + track.right_width))
+    tolerance = RIBBON_TOLERANCE * track.mean_width
     kept = ribbon_nodes(left, right, tolerance)
     ribbon = np.concatenate([left[kept], right[kept]], axis=1).astype(np.float32)
     node_of_point = np.searchsorted(kept, np.arange(len(track.x)), side="right") - 1
@@ -91,8 +82,14 @@ def _placed_obstacles(track: Track) -> NDArray[np.float32]:
     return placed
 
 
-def build_options(settings: WorldSettings, seed: int) -> NDArray[np.int64]:
-    """The integer options, int64 [OPTION_COUNT]."""
+def build_rules(settings: WorldSettings, seed: int) -> Rules:
+    """The settings as the kernels read them."""
+    columns = np.array([PARAMETER_INDEX[name] for name in settings.randomise], np.int64)
+    bounds = np.array(list(settings.randomise.values()), np.float64).reshape(-1, 2)
+    return Rules(_options(settings, seed), _numbers(settings), random_fields=columns, random_bounds=bounds)
+
+
+def _options(settings: WorldSettings, seed: int) -> NDArray[np.int64]:
     options = np.zeros(layout.OPTION_COUNT, np.int64)
     rays, course = settings.rays, settings.course
     values = {
@@ -121,8 +118,7 @@ def build_options(settings: WorldSettings, seed: int) -> NDArray[np.int64]:
     return options
 
 
-def build_numbers(settings: WorldSettings) -> NDArray[np.float64]:
-    """The number options, float64 [NUMBER_COUNT]."""
+def _numbers(settings: WorldSettings) -> NDArray[np.float64]:
     numbers = np.zeros(layout.NUMBER_COUNT)
     start, rays, course, telemetry = settings.start, settings.rays, settings.course, settings.telemetry
     values: dict[int, float] = {
@@ -152,21 +148,70 @@ def build_numbers(settings: WorldSettings) -> NDArray[np.float64]:
     return numbers
 
 
-def build_spreads(settings: WorldSettings) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Noise of course and telemetry, each [2, size]: standard deviations, and shares of the value added to them."""
-    course, telemetry = settings.course, settings.telemetry
-    course_spreads = np.zeros((2, course.count * course.channels if course else 0))
-    telemetry_spreads = np.zeros((2, len(TELEMETRY)))
+def build_cars(settings: WorldSettings, parameters: NDArray[np.float32]) -> Cars:
+    """Zeroed state for cars of these parameters [N, P], which the kernels may write to."""
+    cars, delay = len(parameters), settings.action_delay + settings.action_jitter
+    return Cars(
+        parameters=parameters,
+        base_parameters=parameters.copy(),
+        doubles=layout.rows(layout.DOUBLE_ROWS, cars, np.float64),
+        singles=layout.rows(layout.SINGLE_ROWS, cars, np.float32),
+        integers=layout.rows(layout.INTEGER_ROWS, cars, np.int32),
+        flags=layout.rows(layout.FLAG_ROWS, cars, np.bool_),
+        queue=np.zeros((cars, delay + 1 if delay else 0, 2), np.float32),
+    )
+
+
+def build_orders(cars: int) -> Orders:
+    """Room for the modes, actions and starts of a launch."""
+    return Orders(np.zeros(cars, np.uint8), np.zeros((cars, 2), np.float32), np.full((cars, 4), np.nan))
+
+
+def build_laps(settings: WorldSettings, cars: int) -> Laps:
+    """Room for lap and sector times, none driven yet."""
+    return Laps(
+        times=np.full((cars, settings.lap_history), np.nan),
+        kinds=np.zeros((cars, settings.lap_history), np.int8),
+        sectors=np.full((cars, 2, settings.sectors), np.nan),
+    )
+
+
+def build_sensors(settings: WorldSettings, cars: int) -> Sensors:
+    """The sensors of the settings and room for their readings."""
+    rays, course, telemetry = settings.rays, settings.course, settings.telemetry
+    course_size = course.count * course.channels if course else 0
+    course_noise, telemetry_noise = np.zeros((2, course_size)), np.zeros((2, len(TELEMETRY)))
     if course:
-        course_spreads[0] = course.imperfection.noise
+        course_noise[0] = course.imperfection.noise
     if telemetry:
         for name, full in telemetry.full.items():
             column = TELEMETRY.index(name)
-            telemetry_spreads[:, column] = telemetry.imperfection.noise * full, telemetry.relative_noise
-    return course_spreads, telemetry_spreads
+            telemetry_noise[:, column] = telemetry.imperfection.noise * full, telemetry.relative_noise
+    return Sensors(
+        directions=_ray_directions(rays),
+        course_noise=course_noise,
+        telemetry_noise=telemetry_noise,
+        rays=_empty_readings(rays, cars, rays.ray_count if rays else 0),
+        course=_empty_readings(course, cars, course_size),
+        telemetry=_empty_readings(telemetry, cars, len(TELEMETRY)),
+    )
 
 
-def build_ray_directions(rays: RaySettings | None) -> NDArray[np.float32]:
+def build_camera(camera: CameraSettings | None, cars: int) -> Camera | None:
+    """The camera and room for its pictures."""
+    if camera is None:
+        return None
+    return Camera(
+        lens=build_lens(camera),
+        palette=build_palette(camera),
+        backdrop=build_backdrop(camera),
+        noise=float(camera.imperfection.noise),
+        dropout=float(camera.imperfection.dropout),
+        pictures=_empty_readings(camera, cars, camera.height * camera.width * camera.channels, np.uint8),
+    )
+
+
+def _ray_directions(rays: RaySettings | None) -> NDArray[np.float32]:
     """Flat [3 * padded]: direction x, direction y, room for distances. Padding rays repeat the first."""
     if rays is None:
         return np.zeros(0, np.float32)
@@ -176,14 +221,7 @@ def build_ray_directions(rays: RaySettings | None) -> NDArray[np.float32]:
     return np.concatenate([np.cos(angles), np.sin(angles), np.zeros(padded)]).astype(np.float32)
 
 
-def build_randomisation(settings: WorldSettings) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """(parameter columns [F], factor bounds [F, 2]) of the domain randomisation."""
-    columns = np.array([PARAMETER_INDEX[name] for name in settings.randomise], np.int64)
-    bounds = np.array(list(settings.randomise.values()), np.float64).reshape(-1, 2)
-    return columns, bounds
-
-
-def empty_readings(sensor: Any, cars: int, size: int, dtype: type = np.float32) -> NDArray[Any]:
+def _empty_readings(sensor: Any, cars: int, size: int, dtype: type = np.float32) -> NDArray[Any]:
     """Room for the readings of a sensor, [cars, latency + history, size]; no size where there is no sensor."""
     if sensor is None:
         return np.zeros((cars, 1, 0), dtype)

@@ -13,25 +13,20 @@ from paddock.sim import layout
 from paddock.sim.cars.car import PARAMETER_COUNT, CarParameters, load_car
 from paddock.sim.kernels.camera import photograph
 from paddock.sim.kernels.compiling import announced
-from paddock.sim.kernels.launch import launch
+from paddock.sim.kernels.launch import compiled, launch
+from paddock.sim.kernels.records import Doubles, Flags, Integers, Singles
 from paddock.sim.kernels.step import advance
-from paddock.sim.lens import build_backdrop, build_lens, build_palette
-from paddock.sim.settings import TELEMETRY, WorldSettings
+from paddock.sim.settings import WorldSettings
 from paddock.sim.tables import (
-    build_numbers,
-    build_options,
-    build_randomisation,
-    build_ray_directions,
-    build_spreads,
-    build_track_tables,
-    empty_readings,
+    build_camera,
+    build_cars,
+    build_laps,
+    build_orders,
+    build_roads,
+    build_rules,
+    build_sensors,
 )
 from paddock.sim.tracks.track import Track
-
-Doubles = NDArray[np.float64]
-Singles = NDArray[np.float32]
-Integers = NDArray[np.int32]
-Flags = NDArray[np.bool_]
 
 
 class World:
@@ -132,16 +127,18 @@ class World:
             raise InputError(
                 f"num_cars is {num_cars}; it must be a positive multiple of the group size {settings.group_size}."
             )
-        self.tables = build_track_tables(self.tracks)
+        self._roads = build_roads(self.tracks)
+        self._rules = build_rules(settings, seed)
         self.parameters = self._car_parameters(car)
-        self._base_parameters = self.parameters.copy()
-        self._numbers = build_numbers(settings)
-        self._options = build_options(settings, seed)
-        self._ray_directions = build_ray_directions(settings.rays)
-        self._course_spreads, self._telemetry_spreads = build_spreads(settings)
-        self._random_fields, self._random_bounds = build_randomisation(settings)
-        self._allocate()
-        self._name_rows()
+        self._cars = build_cars(settings, self.parameters)
+        self._orders = build_orders(num_cars)
+        self._laps = build_laps(settings, num_cars)
+        self._sensors = build_sensors(settings, num_cars)
+        self._camera = build_camera(settings.camera, num_cars)
+        everything = (self._orders, self._rules, self._cars, self._roads)
+        self._step_cars = compiled(advance, *everything, self._laps, self._sensors)
+        self._take_pictures = compiled(photograph, *everything, self._camera) if self._camera else None
+        self._name_arrays()
         groups = np.arange(num_cars) // settings.group_size
         self._set_tracks(groups % len(self.tracks) if track_index is None else track_index)
         self.reset()
@@ -165,18 +162,18 @@ class World:
         chosen = np.ones(self.num_cars, np.bool_) if mask is None else np.asarray(mask, np.bool_)
         assert chosen.shape == (self.num_cars,), f"mask has shape {chosen.shape}, expected ({self.num_cars},)"
         if seed is not None:
-            self._options[layout.OPTION_SEED] = seed
+            self._rules.options[layout.OPTION_SEED] = seed
             self.episode[chosen] = 0
         if track_index is not None:
             self._set_tracks(np.where(chosen, np.broadcast_to(track_index, (self.num_cars,)), self.track_index))
         for column, value in enumerate((s, lateral, heading_error, speed)):
-            self._starts[:, column] = np.nan if value is None else value
-        self._modes[:] = np.where(chosen, layout.RESET_CAR, layout.SKIP_CAR)
-        draws_track = self._options[layout.OPTION_RANDOM_TRACK]
+            self._orders.starts[:, column] = np.nan if value is None else value
+        self._orders.modes[:] = np.where(chosen, layout.RESET_CAR, layout.SKIP_CAR)
+        draws_track = self._rules.options[layout.OPTION_RANDOM_TRACK]
         if track_index is not None:  # What is given goes before what would be drawn.
-            self._options[layout.OPTION_RANDOM_TRACK] = 0
+            self._rules.options[layout.OPTION_RANDOM_TRACK] = 0
         self._advance()
-        self._options[layout.OPTION_RANDOM_TRACK] = draws_track
+        self._rules.options[layout.OPTION_RANDOM_TRACK] = draws_track
 
     def step(self, action: ArrayLike, reset_mask: Flags | None = None) -> None:
         """Drive one control step with `action` [N, 2]: steer (left positive) and throttle, both in [-1, 1].
@@ -184,12 +181,12 @@ class World:
         Cars of `reset_mask` [N] begin a new episode instead and ignore their action, in the same launch: this is
         Gymnasium's next-step autoreset. For same-step autoreset call `step`, keep what you need, then `reset(mask)`.
         """
-        self._action[:] = action
-        self._modes[:] = layout.STEP_CAR
+        self._orders.actions[:] = action
+        self._orders.modes[:] = layout.STEP_CAR
         if reset_mask is not None:
             assert reset_mask.shape == (self.num_cars,), f"reset_mask has shape {reset_mask.shape}"
-            self._modes[reset_mask] = layout.RESET_CAR
-            self._starts[:] = np.nan
+            self._orders.modes[reset_mask] = layout.RESET_CAR
+            self._orders.starts[:] = np.nan
         self._advance()
 
     def get_state(self) -> dict[str, Any]:
@@ -209,21 +206,18 @@ class World:
                 )
             array[...] = state[name]
 
-    def lap_times_of(self, car: int) -> list[float]:
-        """The kept lap times [s] of one car, oldest first."""
-        laps = int(self.lap_count[car])
-        kept = self.settings.lap_history
-        return [float(self.lap_times[car, lap % kept]) for lap in range(max(laps - kept, 0), laps)]
-
     @property
     def track_length(self) -> Doubles:
         """[N] m, of the track each car drives."""
-        return self.tables.tracks[self.track_index, layout.TRACK_LENGTH]
+        return self._roads.tracks[self.track_index, layout.TRACK_LENGTH]
 
     @property
     def bytes_per_car(self) -> float:
         """Memory of the per-car arrays, by car."""
-        return sum(array.nbytes for array in [*self._memory().values(), self._starts, self._modes]) / self.num_cars
+        return (
+            sum(array.nbytes for array in [*self._memory().values(), self._orders.starts, self._orders.modes])
+            / self.num_cars
+        )
 
     def _car_parameters(self, car: str | CarParameters | Singles) -> Singles:
         if isinstance(car, np.ndarray):
@@ -232,52 +226,29 @@ class World:
             return np.ascontiguousarray(car, np.float32).copy()
         return load_car(car).stack(self.num_cars)
 
-    def _allocate(self) -> None:
-        settings, cars = self.settings, self.num_cars
-        self._doubles = layout.rows(layout.DOUBLE_ROWS, cars, np.float64)
-        self._singles = layout.rows(layout.SINGLE_ROWS, cars, np.float32)
-        self._integers = layout.rows(layout.INTEGER_ROWS, cars, np.int32)
-        self._flags = layout.rows(layout.FLAG_ROWS, cars, np.bool_)
-        delay = settings.action_delay + settings.action_jitter
-        self._queue = np.zeros((cars, delay + 1 if delay else 0, 2), np.float32)
-        self._action = np.zeros((cars, 2), np.float32)
-        self._modes = np.zeros(cars, np.uint8)
-        self._starts = np.full((cars, 4), np.nan)
-        self.lap_times = np.full((cars, settings.lap_history), np.nan)
-        self.lap_kinds = np.zeros((cars, settings.lap_history), np.int8)
-        self._sector_times = np.full((cars, 2, settings.sectors), np.nan)
-        self.sector_times, self.last_sector_times = self._sector_times[:, 0], self._sector_times[:, 1]
-        rays, course = settings.rays, settings.course
-        telemetry, camera = settings.telemetry, settings.camera
-        self._camera_readings = empty_readings(None, cars, 0, np.uint8)
-        self._ray_readings = empty_readings(rays, cars, rays.ray_count if rays else 0)
-        self._course_readings = empty_readings(course, cars, course.count * course.channels if course else 0)
-        self._telemetry_readings = empty_readings(telemetry, cars, len(TELEMETRY))
-        if rays:
-            self.rays = self._ray_readings[:, rays.imperfection.latency :]
-        if course:
-            shape = (cars, course.history, course.count, course.channels)
-            self.course = self._course_readings[:, course.imperfection.latency :].reshape(shape)
-        if camera:
-            size = camera.height * camera.width * camera.channels
-            self._camera_readings = empty_readings(camera, cars, size, np.uint8)
-            frame = (cars, camera.history, camera.height, camera.width, camera.channels)
-            self.camera = self._camera_readings[:, camera.imperfection.latency :].reshape(frame)
-            self._lens, self._palette = build_lens(camera), build_palette(camera)
-            self._backdrop = build_backdrop(camera)
-        if telemetry:
-            self.telemetry = self._telemetry_readings[:, telemetry.imperfection.latency :]
-
-    def _name_rows(self) -> None:
+    def _name_arrays(self) -> None:
         renamed = {"track": "track_index", "index": "point_index"}
         for memory, names in (
-            (self._doubles, layout.DOUBLE_NAMES),
-            (self._singles, layout.SINGLE_NAMES),
-            (self._integers, layout.INTEGER_NAMES),
-            (self._flags, layout.FLAG_NAMES),
+            (self._cars.doubles, layout.DOUBLE_NAMES),
+            (self._cars.singles, layout.SINGLE_NAMES),
+            (self._cars.integers, layout.INTEGER_NAMES),
+            (self._cars.flags, layout.FLAG_NAMES),
         ):
             for row, name in enumerate(names):
                 setattr(self, renamed.get(name, name), memory[row, : self.num_cars])
+        self.lap_times, self.lap_kinds = self._laps.times, self._laps.kinds
+        self.sector_times, self.last_sector_times = self._laps.sectors[:, 0], self._laps.sectors[:, 1]
+        cars, settings = self.num_cars, self.settings
+        if rays := settings.rays:
+            self.rays = self._sensors.rays[:, rays.imperfection.latency :]
+        if course := settings.course:
+            shape = (cars, course.history, course.count, course.channels)
+            self.course = self._sensors.course[:, course.imperfection.latency :].reshape(shape)
+        if telemetry := settings.telemetry:
+            self.telemetry = self._sensors.telemetry[:, telemetry.imperfection.latency :]
+        if (camera := settings.camera) and self._camera:
+            frame = (cars, camera.history, camera.height, camera.width, camera.channels)
+            self.camera = self._camera.pictures[:, camera.imperfection.latency :].reshape(frame)
 
     def _set_tracks(self, track_index: ArrayLike) -> None:
         chosen = np.asarray(track_index, np.int32)
@@ -292,43 +263,29 @@ class World:
         self.track_index[:] = chosen
 
     def _memory(self) -> dict[str, NDArray[Any]]:
+        cars, laps, sensors = self._cars, self._laps, self._sensors
         return {
-            "doubles": self._doubles,
-            "singles": self._singles,
-            "integers": self._integers,
-            "flags": self._flags,
-            "parameters": self.parameters,
-            "base_parameters": self._base_parameters,
-            "queue": self._queue,
-            "action": self._action,
-            "options": self._options,
-            "lap_times": self.lap_times,
-            "lap_kinds": self.lap_kinds,
-            "sector_times": self._sector_times,
-            "ray_readings": self._ray_readings,
-            "course_readings": self._course_readings,
-            "telemetry_readings": self._telemetry_readings,
-            "camera_readings": self._camera_readings,
+            "doubles": cars.doubles,
+            "singles": cars.singles,
+            "integers": cars.integers,
+            "flags": cars.flags,
+            "parameters": cars.parameters,
+            "base_parameters": cars.base_parameters,
+            "queue": cars.queue,
+            "action": self._orders.actions,
+            "options": self._rules.options,
+            "lap_times": laps.times,
+            "lap_kinds": laps.kinds,
+            "sector_times": laps.sectors,
+            "ray_readings": sensors.rays,
+            "course_readings": sensors.course,
+            "telemetry_readings": sensors.telemetry,
+            "camera_readings": self._camera.pictures if self._camera else np.zeros((self.num_cars, 1, 0), np.uint8),
         }
 
     def _advance(self) -> None:
-        tables = self.tables
+        orders, rules, cars, roads = self._orders, self._rules, self._cars, self._roads
         block = layout.LANES // self.settings.group_size * self.settings.group_size
-        launch(
-            advance, self.num_cars, block,
-            self._modes, self._action, self._starts, self._options, self._numbers, self._ray_directions,
-            self._course_spreads, self._telemetry_spreads,
-            self._random_fields, self._random_bounds, self._base_parameters, self.parameters,
-            self._doubles, self._singles, self._integers, self._flags, self._queue,
-            tables.tracks, tables.road, tables.ribbon, tables.node_of_point, tables.obstacles,
-            self.lap_times, self.lap_kinds, self._sector_times,
-            self._ray_readings, self._course_readings, self._telemetry_readings,
-        )  # fmt: skip
-        if self.settings.camera:
-            flaws = self.settings.camera.imperfection
-            launch(
-                photograph, self.num_cars, 1,
-                self._modes, self._options, self._lens, self._palette, self._backdrop, flaws.noise, flaws.dropout,
-                self.parameters, self._doubles, self._singles, self._integers,
-                tables.tracks, tables.road, tables.ribbon, tables.obstacles, self._camera_readings,
-            )  # fmt: skip
+        launch(self._step_cars, self.num_cars, block, orders, rules, cars, roads, self._laps, self._sensors)
+        if self._take_pictures:
+            launch(self._take_pictures, self.num_cars, 1, orders, rules, cars, roads, self._camera)

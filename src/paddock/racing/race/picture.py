@@ -144,7 +144,7 @@ def _draw_map(
     speed = np.append(lap.samples["speed"], lap.samples["speed"][0])
     level = np.round((speed - speeds[0]) / max(speeds[1] - speeds[0], 1e-6) * SPEED_LEVELS)
     breaks = np.concatenate([[0], np.flatnonzero(np.diff(level)) + 1, [len(line) - 1]])
-    thickness = float(np.clip(0.3 * float(np.mean(track.left_width + track.right_width)) * zoom, 2.2, 6.0))
+    thickness = float(np.clip(0.3 * track.mean_width * zoom, 2.2, 6.0))
     for first, last in pairwise(breaks):
         shade = blend(SPEED_COLOURS, float(level[first]) / SPEED_LEVELS)
         canvas.add(Polyline(line[first : last + 1], shade, thickness))

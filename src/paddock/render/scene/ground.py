@@ -89,7 +89,7 @@ class TrackArt:
 
     def __init__(self, track: Track, detail: float, line: SpeedLine | None = None, max_tiles: int = 400) -> None:
         self.track, self.detail, self.line = track, detail, line
-        self.unit = float(np.mean(track.left_width + track.right_width)) / 10.0
+        self.unit = track.mean_width / 10.0
         self.tile_metres = TILE / detail
         self._prepare_outlines()
         self._place_trees()

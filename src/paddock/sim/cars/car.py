@@ -174,30 +174,6 @@ class CarParameters:
         curve = np.sin(self.tyre_c * np.arctan(x - self.tyre_e * (x - np.arctan(x))))
         return float(slip[np.argmax(curve)])
 
-    def drive_limit(self, speed: Any) -> Any:
-        """Largest forward force [N] at `speed` in a straight line: the engine's, or what the driven tyres hold."""
-        return self._held_by_tyres(engine_force(speed, self.drive_force, self.power, self.top_speed), speed, 1.0)
-
-    def brake_limit(self, speed: Any) -> Any:
-        """Largest braking force [N] at `speed` in a straight line, without drag: the brakes', or the tyres'."""
-        return self._held_by_tyres(self.brake_force + ZERO * np.asarray(speed), speed, -1.0)
-
-    def curvature_limit(self) -> float:
-        """Tightest turn [1/m] the steering allows."""
-        return float(np.tan(self.steer_limit)) / self.wheelbase
-
-    def _held_by_tyres(self, demand: Any, speed: Any, sign: float) -> Any:
-        """The part of `demand` [N] the axles transmit, `sign` 1 for drive and -1 for brakes."""
-        force, drag = demand, self.drag_force(speed)
-        for _ in range(8):  # load transfer and force depend on each other; the loop contracts by mu * h / L
-            acceleration = (sign * force - drag) / self.mass
-            front, rear = self.axle_loads(speed, acceleration)
-            front_grip, rear_grip = self.axle_grips(speed, acceleration)
-            share = front / (front + rear) if sign < 0 or self.drive_front < 0 else self.drive_front
-            front_force = np.minimum(demand * share, self.traction_limit * front_grip)
-            force = front_force + np.minimum(demand * (1.0 - share), self.traction_limit * rear_grip)
-        return force
-
 
 PARAMETER_INDEX: Mapping[str, int] = {field.name: index for index, field in enumerate(fields(CarParameters))}
 PARAMETER_COUNT = len(PARAMETER_INDEX)
@@ -243,17 +219,6 @@ def load_car(name: str | CarParameters) -> CarParameters:
     if name not in CARS:
         raise unknown_choice("car", name, CARS)
     return CARS[name]
-
-
-def randomised_cars(
-    car: str | CarParameters, count: int, ranges: Mapping[str, tuple[float, float]], seed: int = 0
-) -> NDArray[np.float32]:
-    """`count` cars, float32 [count, P], with each parameter in `ranges` multiplied by a uniform factor (low, high)."""
-    parameters = load_car(car).stack(count)
-    generator = np.random.default_rng(seed)
-    for name, (low, high) in checked_ranges(ranges).items():
-        parameters[:, PARAMETER_INDEX[name]] *= generator.uniform(low, high, count).astype(np.float32)
-    return parameters
 
 
 def checked_ranges(ranges: Mapping[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:

@@ -10,37 +10,15 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from paddock.sim import layout as L
 from paddock.sim.cars.car import PARAMETER_INDEX
 from paddock.sim.kernels.compile import inline, kernel, part
 from paddock.sim.kernels.launch import DONE, TAKEN, add_atomically
 from paddock.sim.kernels.math import cosine, random_normal, random_uniform, sine
+from paddock.sim.kernels.records import Bytes, Camera, Canvas, Cars, Doubles, Orders, Roads, Rules, Singles
 from paddock.sim.kernels.road import frame_at, place_at
 from paddock.sim.kernels.sensors import along_lap, repeat, shift
-from paddock.sim.layout import (
-    DRAW_CAMERA,
-    EPISODE,
-    HEADING,
-    ITEM_0,
-    OPTION_GROUP,
-    OPTION_SEED,
-    RESET_CAR,
-    SKIP_CAR,
-    STEPS,
-    TRACK,
-    TRACK_FIRST_NODE,
-    TRACK_FIRST_OBSTACLE,
-    TRACK_FIRST_POINT,
-    TRACK_LENGTH,
-    TRACK_NODES,
-    TRACK_OBSTACLES,
-    TRACK_POINTS,
-    TRACK_SPACING,
-    S,
-    X,
-    Y,
-)
 
 LENGTH = PARAMETER_INDEX["length"]
 WIDTH = PARAMETER_INDEX["width"]
@@ -57,11 +35,9 @@ NEAR = 0.05  # of the mount height: nothing nearer to the lens is drawn
 LINE_SHARE = 0.03  # of the road's width; at least a pixel from above
 MOST_POINTS = 8  # of a polygon after clipping
 
-Points = NDArray[np.float64]
-
 
 @inline
-def depth_of(point: Any, lens: Any) -> float:
+def depth_of(point: Any, lens: Doubles) -> float:
     """Distance along the optical axis; from above every point is equally far."""
     if lens[LENS_ABOVE] > 0.0:
         return 1.0
@@ -69,7 +45,7 @@ def depth_of(point: Any, lens: Any) -> float:
 
 
 @part
-def project(points: Points, count: int, lens: Any, clipped: Points, screen: Points) -> int:
+def project(points: Doubles, count: int, lens: Doubles, clipped: Doubles, screen: Doubles) -> int:
     """Clip a polygon [count, 3] at the near plane and project it into `screen` [., 2] pixels; its number of points."""
     near = NEAR * lens[LENS_MOUNT_HEIGHT]
     kept = 0
@@ -98,7 +74,7 @@ def project(points: Points, count: int, lens: Any, clipped: Points, screen: Poin
 
 
 @part
-def fill(screen: Points, count: int, lens: Any, colour: Any, image: Any) -> None:
+def fill(screen: Doubles, count: int, lens: Doubles, colour: Bytes, image: Bytes) -> None:
     """Fill a convex polygon of `count` points; a pixel belongs to it when its centre does. `image` is flat."""
     width, channels = int(lens[LENS_WIDTH]), int(lens[LENS_CHANNELS])
     top, bottom, leftmost, rightmost = screen[0, 1], screen[0, 1], screen[0, 0], screen[0, 0]
@@ -131,7 +107,7 @@ def fill(screen: Points, count: int, lens: Any, colour: Any, image: Any) -> None
 
 @part
 def draw_polygon(
-    points: Points, count: int, lens: Any, colour: Any, image: Any, clipped: Points, screen: Points
+    points: Doubles, count: int, lens: Doubles, colour: Bytes, image: Bytes, clipped: Doubles, screen: Doubles
 ) -> None:
     """Project and fill one polygon [count, 3]."""
     kept = project(points, count, lens, clipped, screen)
@@ -140,17 +116,21 @@ def draw_polygon(
 
 
 @inline
-def set_point(points: Points, i: int, forward: float, left: float, up: float) -> None:
+def draw_points(count: int, colour: int, canvas: Canvas) -> None:
+    """Draw the polygon in the first `count` points of the canvas in a colour of its palette."""
+    draw_polygon(canvas.points, count, canvas.lens, canvas.palette[colour], canvas.image, canvas.clipped, canvas.screen)
+
+
+@inline
+def set_point(points: Doubles, i: int, forward: float, left: float, up: float) -> None:
     points[i, 0], points[i, 1], points[i, 2] = forward, left, up
 
 
 @part
-def draw_road(
-    x: float, y: float, cos: float, sin: float, lens: Any, palette: Any, track: Any, ribbon: Any, image: Any,
-    points: Points, clipped: Points, screen: Points,
-) -> None:  # fmt: skip
+def draw_road(x: float, y: float, cos: float, sin: float, track: Doubles, ribbon: Singles, canvas: Canvas) -> None:
     """Every piece of the track within range: its edge lines, and the asphalt between them."""
-    first, nodes = int(track[TRACK_FIRST_NODE]), int(track[TRACK_NODES])
+    lens, points = canvas.lens, canvas.points
+    first, nodes = int(track[L.TRACK_FIRST_NODE]), int(track[L.TRACK_NODES])
     reach = lens[LENS_RANGE]
     above = lens[LENS_ABOVE] > 0.0
     behind = -reach if above else 0.0
@@ -174,19 +154,19 @@ def draw_road(
                 px = ribbon[row, 0] + share * (ribbon[row, 2] - ribbon[row, 0]) - x
                 py = ribbon[row, 1] + share * (ribbon[row, 3] - ribbon[row, 1]) - y
                 set_point(points, corner, px * cos + py * sin, py * cos - px * sin, 0.0)
-            draw_polygon(points, 4, lens, palette[EDGE_LINE + layer], image, clipped, screen)
+            draw_points(4, EDGE_LINE + layer, canvas)
 
 
 @part
 def draw_markings(
-    x: float, y: float, cos: float, sin: float, s: float, lens: Any, palette: Any, track: Any, road: Any, ribbon: Any,
-    image: Any, points: Points, clipped: Points, screen: Points,
-) -> None:  # fmt: skip
+    x: float, y: float, cos: float, sin: float, s: float, track: Doubles, roads: Roads, canvas: Canvas
+) -> None:
     """The dashes of the centre line, a dash per road width, which show speed; and the start line."""
-    first, count = int(track[TRACK_FIRST_POINT]), int(track[TRACK_POINTS])
-    node = int(track[TRACK_FIRST_NODE])
+    lens, ribbon = canvas.lens, roads.ribbon
+    first, count = int(track[L.TRACK_FIRST_POINT]), int(track[L.TRACK_POINTS])
+    node = int(track[L.TRACK_FIRST_NODE])
     width = math.hypot(ribbon[node, 0] - ribbon[node, 2], ribbon[node, 1] - ribbon[node, 3])
-    length, spacing = track[TRACK_LENGTH], track[TRACK_SPACING]
+    length, spacing = track[L.TRACK_LENGTH], track[L.TRACK_SPACING]
     dashes = max(int(length / width), 1)
     period = length / dashes
     reach = min(0.5 * lens[LENS_RANGE], 0.45 * length)
@@ -197,25 +177,23 @@ def draw_markings(
         long = (0.08 if at_line else 0.35) * period
         for end in range(2):
             index, fraction = place_at(dash * period + end * long, length, spacing, count)
-            px, py, tx, ty = frame_at(road, first, count, index, fraction)
+            px, py, tx, ty = frame_at(roads.points, first, count, index, fraction)
             for side in range(2):
                 offset = half if side == end else -half
                 dx, dy = px - offset * ty - x, py + offset * tx - y
-                set_point(points, 2 * end + side, dx * cos + dy * sin, dy * cos - dx * sin, 0.0)
-        draw_polygon(points, 4, lens, palette[MARKING], image, clipped, screen)
+                set_point(canvas.points, 2 * end + side, dx * cos + dy * sin, dy * cos - dx * sin, 0.0)
+        draw_points(4, MARKING, canvas)
 
 
 @part
-def draw_post(
-    forward: float, left: float, radius: float, lens: Any, palette: Any, image: Any,
-    points: Points, clipped: Points, screen: Points,
-) -> None:  # fmt: skip
+def draw_post(forward: float, left: float, radius: float, canvas: Canvas) -> None:
     """A round obstacle: an upright panel with a band, or a disc from above."""
-    if lens[LENS_ABOVE] > 0.0:
+    points = canvas.points
+    if canvas.lens[LENS_ABOVE] > 0.0:
         for i in range(MOST_POINTS - 2):
             angle = 2.0 * math.pi * i / (MOST_POINTS - 2)
             set_point(points, i, forward + radius * math.cos(angle), left + radius * math.sin(angle), 0.0)
-        draw_polygon(points, MOST_POINTS - 2, lens, palette[OBSTACLE], image, clipped, screen)
+        draw_points(MOST_POINTS - 2, OBSTACLE, canvas)
         return
     for layer in range(2):
         low, high = (0.0, 2.0 * radius) if layer == 0 else (0.8 * radius, 1.3 * radius)
@@ -223,15 +201,15 @@ def draw_post(
         set_point(points, 1, forward, left - radius, low)
         set_point(points, 2, forward, left - radius, high)
         set_point(points, 3, forward, left + radius, high)
-        draw_polygon(points, 4, lens, palette[OBSTACLE + layer], image, clipped, screen)
+        draw_points(4, OBSTACLE + layer, canvas)
 
 
 @part
 def draw_body(
-    forward: float, left: float, turn: float, length: float, width: float, lens: Any, side: Any, top: Any, image: Any,
-    points: Points, clipped: Points, screen: Points,
-) -> None:  # fmt: skip
+    forward: float, left: float, turn: float, length: float, width: float, side: Bytes, top: Bytes, canvas: Canvas
+) -> None:
     """Another car: a box half as high as it is wide; only faces turned to the lens are drawn."""
+    points, screen = canvas.points, canvas.screen
     cos, sin = math.cos(turn), math.sin(turn)
     height = 0.5 * width
     for face in range(5):
@@ -241,26 +219,26 @@ def draw_body(
             fy = 0.5 * width if corner < 2 else -0.5 * width
             up = height if face == 4 or i >= 2 else 0.0
             set_point(points, i, forward + fx * cos - fy * sin, left + fx * sin + fy * cos, up)
-        kept = project(points, 4, lens, clipped, screen)
+        kept = project(points, 4, canvas.lens, canvas.clipped, screen)
         area = 0.0
         for i in range(kept):
             j = i + 1 if i + 1 < kept else 0
             area += screen[i, 0] * screen[j, 1] - screen[j, 0] * screen[i, 1]
         if kept >= 3 and (face == 4 or area < 0.0):
-            fill(screen, kept, lens, top if face == 4 else side, image)
+            fill(screen, kept, canvas.lens, top if face == 4 else side, canvas.image)
 
 
 @part
 def draw_things(
-    n: int, group: int, x: float, y: float, cos: float, sin: float, lens: Any, palette: Any, track: Any,
-    obstacles: Any, parameters: Any, doubles: Any, singles: Any, image: Any,
-    points: Points, clipped: Points, screen: Points,
+    n: int, group: int, x: float, y: float, cos: float, sin: float,
+    track: Doubles, obstacles: Singles, cars: Cars, canvas: Canvas,
 ) -> None:  # fmt: skip
     """Obstacles and the other cars of the group, the farthest first."""
-    start = int(track[TRACK_FIRST_OBSTACLE])
-    posts = int(track[TRACK_OBSTACLES])
+    parameters, doubles, singles = cars.parameters, cars.doubles, cars.singles
+    start = int(track[L.TRACK_FIRST_OBSTACLE])
+    posts = int(track[L.TRACK_OBSTACLES])
     leader = n - n % group
-    reach, length = lens[LENS_RANGE], track[TRACK_LENGTH]
+    reach, length = canvas.lens[LENS_RANGE], track[L.TRACK_LENGTH]
     ceiling = 1e18
     for _ in range(posts + group - 1):
         chosen, farthest = -1, -1.0
@@ -268,90 +246,91 @@ def draw_things(
             other = leader + item - posts
             if item >= posts and other == n:
                 continue
-            px = obstacles[start + item, 0] if item < posts else doubles[X, other]
-            py = obstacles[start + item, 1] if item < posts else doubles[Y, other]
-            place = obstacles[start + item, 3] if item < posts else doubles[S, other]
+            px = obstacles[start + item, 0] if item < posts else doubles[L.X, other]
+            py = obstacles[start + item, 1] if item < posts else doubles[L.Y, other]
+            place = obstacles[start + item, 3] if item < posts else doubles[L.S, other]
             away = (px - x) ** 2 + (py - y) ** 2
-            apart = abs(along_lap(place - doubles[S, n], length))
+            apart = abs(along_lap(place - doubles[L.S, n], length))
             if away < reach * reach and apart < 1.5 * reach + 50.0 and farthest < away < ceiling:
                 chosen, farthest = item, away
         if chosen < 0:
             return
         ceiling = farthest
         other = leader + chosen - posts
-        px = obstacles[start + chosen, 0] if chosen < posts else doubles[X, other]
-        py = obstacles[start + chosen, 1] if chosen < posts else doubles[Y, other]
+        px = obstacles[start + chosen, 0] if chosen < posts else doubles[L.X, other]
+        py = obstacles[start + chosen, 1] if chosen < posts else doubles[L.Y, other]
         forward, left = (px - x) * cos + (py - y) * sin, (py - y) * cos - (px - x) * sin
         if chosen < posts:
-            draw_post(forward, left, obstacles[start + chosen, 2], lens, palette, image, points, clipped, screen)
+            draw_post(forward, left, obstacles[start + chosen, 2], canvas)
         else:
-            turn = singles[HEADING, other] - singles[HEADING, n]
+            turn = singles[L.HEADING, other] - singles[L.HEADING, n]
             draw_body(
-                forward, left, turn, parameters[other, LENGTH], parameters[other, WIDTH], lens,
-                palette[CAR_SIDE], palette[CAR_TOP], image, points, clipped, screen,
+                forward, left, turn, parameters[other, LENGTH], parameters[other, WIDTH],
+                canvas.palette[CAR_SIDE], canvas.palette[CAR_TOP], canvas,
             )  # fmt: skip
 
 
 @part
-def disturb_picture(image: Any, noise: float, seed: int, n: int, episode: int, step: int) -> None:
+def disturb_picture(image: Bytes, noise: float, seed: int, n: int, episode: int, step: int) -> None:
     """Add noise of `noise` grey levels."""
     for k in range(image.shape[0]):
-        value = float(image[k]) + noise * random_normal(seed, n, episode, step, DRAW_CAMERA, k + 1)
+        value = float(image[k]) + noise * random_normal(seed, n, episode, step, L.DRAW_CAMERA, k + 1)
         image[k] = np.uint8(min(max(value + 0.5, 0.0), 255.0))
 
 
 @part
+def draw_picture(n: int, group: int, cars: Cars, roads: Roads, canvas: Canvas) -> None:
+    """The road, its markings, the obstacles and the cars around car `n`."""
+    doubles, lens = cars.doubles, canvas.lens
+    track = roads.tracks[cars.integers[L.TRACK, n]]
+    cos, sin = cosine(cars.singles[L.HEADING, n]), sine(cars.singles[L.HEADING, n])
+    x, y = doubles[L.X, n] + lens[LENS_MOUNT] * cos, doubles[L.Y, n] + lens[LENS_MOUNT] * sin
+    draw_road(x, y, cos, sin, track, roads.ribbon, canvas)
+    draw_markings(x, y, cos, sin, doubles[L.S, n], track, roads, canvas)
+    draw_things(n, group, x, y, cos, sin, track, roads.obstacles, cars, canvas)
+    if lens[LENS_ABOVE] > 0.0:
+        own = canvas.palette[OWN_CAR]
+        draw_body(0.0, 0.0, 0.0, cars.parameters[n, LENGTH], cars.parameters[n, WIDTH], own, own, canvas)
+
+
+@part
 def take_picture(
-    n: int, fresh: bool, options: Any, lens: Any, palette: Any, backdrop: Any, noise: float, dropout: float,
-    parameters: Any, doubles: Any, singles: Any, integers: Any, tracks: Any, road: Any, ribbon: Any, obstacles: Any,
-    readings: Any, points: Any, clipped: Any, screen: Any,
+    n: int, fresh: bool, rules: Rules, cars: Cars, roads: Roads, camera: Camera,
+    points: Doubles, clipped: Doubles, screen: Doubles,
 ) -> None:  # fmt: skip
     """The picture that car `n` sees now; `fresh` at the start of an episode."""
-    seed, episode, step = options[OPTION_SEED], np.int64(integers[EPISODE, n]), np.int64(integers[STEPS, n])
+    options, integers, pictures = rules.options, cars.integers, camera.pictures
+    seed, episode, step = options[L.OPTION_SEED], np.int64(integers[L.EPISODE, n]), np.int64(integers[L.STEPS, n])
     if not fresh:
-        shift(readings, n)
-    if dropout > 0.0 and not fresh and random_uniform(seed, n, episode, step, DRAW_CAMERA, ITEM_0) < dropout:
+        shift(pictures, n)
+    lost = random_uniform(seed, n, episode, step, L.DRAW_CAMERA, L.ITEM_0) < camera.dropout
+    if lost and not fresh:
         return
-    image, track = readings[n, 0], tracks[integers[TRACK, n]]
-    cos, sin = cosine(singles[HEADING, n]), sine(singles[HEADING, n])
-    x, y = doubles[X, n] + lens[LENS_MOUNT] * cos, doubles[Y, n] + lens[LENS_MOUNT] * sin
-    for k in range(backdrop.shape[0]):
-        image[k] = backdrop[k]
-    draw_road(x, y, cos, sin, lens, palette, track, ribbon, image, points, clipped, screen)
-    draw_markings(x, y, cos, sin, doubles[S, n], lens, palette, track, road, ribbon, image, points, clipped, screen)
-    draw_things(
-        n, options[OPTION_GROUP], x, y, cos, sin, lens, palette, track, obstacles, parameters, doubles, singles,
-        image, points, clipped, screen,
-    )  # fmt: skip
-    if lens[LENS_ABOVE] > 0.0:
-        draw_body(
-            0.0, 0.0, 0.0, parameters[n, LENGTH], parameters[n, WIDTH], lens,
-            palette[OWN_CAR], palette[OWN_CAR], image, points, clipped, screen,
-        )  # fmt: skip
-    if noise > 0.0:
-        disturb_picture(image, noise, seed, n, episode, step)
+    image = pictures[n, 0]
+    for k in range(camera.backdrop.shape[0]):
+        image[k] = camera.backdrop[k]
+    canvas = Canvas(camera.lens, camera.palette, image, points, clipped, screen)
+    draw_picture(n, options[L.OPTION_GROUP], cars, roads, canvas)
+    if camera.noise > 0.0:
+        disturb_picture(image, camera.noise, seed, n, episode, step)
     if fresh:
-        repeat(readings, n)
+        repeat(pictures, n)
 
 
 @kernel()
 def photograph(
-    progress: Any, chunk: int, count: int, modes: Any, options: Any, lens: Any, palette: Any, backdrop: Any,
-    noise: float, dropout: float,
-    parameters: Any, doubles: Any, singles: Any, integers: Any,
-    tracks: Any, road: Any, ribbon: Any, obstacles: Any, readings: Any,
-) -> None:  # fmt: skip
-    """One picture for each car into `readings` uint8 [N, depth, pixels], newest first; see `launch`."""
+    progress: Any, chunk: int, count: int, orders: Orders, rules: Rules, cars: Cars, roads: Roads, camera: Camera
+) -> None:
+    """One picture for each car into `camera.pictures`; see `launch`."""
+    modes = orders.modes
     points, clipped = np.empty((MOST_POINTS, 3)), np.empty((MOST_POINTS, 3))
     screen = np.empty((MOST_POINTS, 2))
     first = add_atomically(progress, TAKEN, chunk)
     while first < count:
         last = min(first + chunk, count)
         for n in range(first, last):
-            if modes[n] != SKIP_CAR:
-                take_picture(
-                    n, modes[n] == RESET_CAR, options, lens, palette, backdrop, noise, dropout, parameters,
-                    doubles, singles, integers, tracks, road, ribbon, obstacles, readings, points, clipped, screen,
-                )  # fmt: skip
+            if modes[n] != L.SKIP_CAR:
+                fresh = modes[n] == L.RESET_CAR
+                take_picture(n, fresh, rules, cars, roads, camera, points, clipped, screen)
         add_atomically(progress, DONE, last - first)
         first = add_atomically(progress, TAKEN, chunk)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from paddock.sim import layout as L
 from paddock.sim.cars import car as laws
 from paddock.sim.cars.car import GRAVITY, PARAMETER_COUNT, PARAMETER_INDEX
 from paddock.sim.kernels.compile import inline, part
@@ -28,47 +29,46 @@ from paddock.sim.kernels.math import (
     sine,
     small_turn,
 )
-from paddock.sim.layout import LANES
 
 Lanes = NDArray[np.float32]
 
-MASS = LANES * PARAMETER_INDEX["mass"]
-YAW_INERTIA = LANES * PARAMETER_INDEX["yaw_inertia"]
-FRONT_LENGTH = LANES * PARAMETER_INDEX["front_length"]
-REAR_LENGTH = LANES * PARAMETER_INDEX["rear_length"]
-CG_HEIGHT = LANES * PARAMETER_INDEX["cg_height"]
-FRICTION = LANES * PARAMETER_INDEX["friction"]
-STEER_LIMIT = LANES * PARAMETER_INDEX["steer_limit"]
-STEER_RATE = LANES * PARAMETER_INDEX["steer_rate"]
-DRIVE_FORCE = LANES * PARAMETER_INDEX["drive_force"]
-POWER = LANES * PARAMETER_INDEX["power"]
-TOP_SPEED = LANES * PARAMETER_INDEX["top_speed"]
-BRAKE_FORCE = LANES * PARAMETER_INDEX["brake_force"]
-STEER_LAG = LANES * PARAMETER_INDEX["steer_lag"]
-TYRE_B = LANES * PARAMETER_INDEX["tyre_b"]
-TYRE_C = LANES * PARAMETER_INDEX["tyre_c"]
-TYRE_E = LANES * PARAMETER_INDEX["tyre_e"]
-LOAD_SENSITIVITY = LANES * PARAMETER_INDEX["load_sensitivity"]
-NOMINAL_LOAD = LANES * PARAMETER_INDEX["nominal_load"]
-FRONT_STIFFNESS = LANES * PARAMETER_INDEX["front_stiffness"]
-REAR_STIFFNESS = LANES * PARAMETER_INDEX["rear_stiffness"]
-DRAG = LANES * PARAMETER_INDEX["drag"]
-FRONT_DOWNFORCE = LANES * PARAMETER_INDEX["front_downforce"]
-REAR_DOWNFORCE = LANES * PARAMETER_INDEX["rear_downforce"]
-ROLLING_RESISTANCE = LANES * PARAMETER_INDEX["rolling_resistance"]
-DRIVE_FRONT = LANES * PARAMETER_INDEX["drive_front"]
-TRACTION_LIMIT = LANES * PARAMETER_INDEX["traction_limit"]
-BLEND_SPEED = LANES * PARAMETER_INDEX["blend_speed"]
-REVERSE_SPEED = LANES * PARAMETER_INDEX["reverse_speed"]
-KINEMATIC = LANES * PARAMETER_INDEX["kinematic"]
-TURN_RATE = LANES * PARAMETER_INDEX["turn_rate"]
+MASS = L.LANES * PARAMETER_INDEX["mass"]
+YAW_INERTIA = L.LANES * PARAMETER_INDEX["yaw_inertia"]
+FRONT_LENGTH = L.LANES * PARAMETER_INDEX["front_length"]
+REAR_LENGTH = L.LANES * PARAMETER_INDEX["rear_length"]
+CG_HEIGHT = L.LANES * PARAMETER_INDEX["cg_height"]
+FRICTION = L.LANES * PARAMETER_INDEX["friction"]
+STEER_LIMIT = L.LANES * PARAMETER_INDEX["steer_limit"]
+STEER_RATE = L.LANES * PARAMETER_INDEX["steer_rate"]
+DRIVE_FORCE = L.LANES * PARAMETER_INDEX["drive_force"]
+POWER = L.LANES * PARAMETER_INDEX["power"]
+TOP_SPEED = L.LANES * PARAMETER_INDEX["top_speed"]
+BRAKE_FORCE = L.LANES * PARAMETER_INDEX["brake_force"]
+STEER_LAG = L.LANES * PARAMETER_INDEX["steer_lag"]
+TYRE_B = L.LANES * PARAMETER_INDEX["tyre_b"]
+TYRE_C = L.LANES * PARAMETER_INDEX["tyre_c"]
+TYRE_E = L.LANES * PARAMETER_INDEX["tyre_e"]
+LOAD_SENSITIVITY = L.LANES * PARAMETER_INDEX["load_sensitivity"]
+NOMINAL_LOAD = L.LANES * PARAMETER_INDEX["nominal_load"]
+FRONT_STIFFNESS = L.LANES * PARAMETER_INDEX["front_stiffness"]
+REAR_STIFFNESS = L.LANES * PARAMETER_INDEX["rear_stiffness"]
+DRAG = L.LANES * PARAMETER_INDEX["drag"]
+FRONT_DOWNFORCE = L.LANES * PARAMETER_INDEX["front_downforce"]
+REAR_DOWNFORCE = L.LANES * PARAMETER_INDEX["rear_downforce"]
+ROLLING_RESISTANCE = L.LANES * PARAMETER_INDEX["rolling_resistance"]
+DRIVE_FRONT = L.LANES * PARAMETER_INDEX["drive_front"]
+TRACTION_LIMIT = L.LANES * PARAMETER_INDEX["traction_limit"]
+BLEND_SPEED = L.LANES * PARAMETER_INDEX["blend_speed"]
+REVERSE_SPEED = L.LANES * PARAMETER_INDEX["reverse_speed"]
+KINEMATIC = L.LANES * PARAMETER_INDEX["kinematic"]
+TURN_RATE = L.LANES * PARAMETER_INDEX["turn_rate"]
 
 # The state rows of a lane buffer. COS and SIN are those of the heading, TURNED rad and MOVED_X, MOVED_Y m count
 # from the start of the control step, so that single precision loses nothing on a large map.
 (
     LANE_COS, LANE_SIN, LANE_TURNED, LANE_MOVED_X, LANE_MOVED_Y, LANE_VX, LANE_VY, LANE_YAW_RATE, LANE_STEER,
     LANE_AX, LANE_AY, LANE_STEER_COMMAND, LANE_THROTTLE, LANE_GRIP, LANE_RESISTANCE,
-) = range(LANES * PARAMETER_COUNT, LANES * (PARAMETER_COUNT + 15), LANES)  # fmt: skip
+) = range(L.LANES * PARAMETER_COUNT, L.LANES * (PARAMETER_COUNT + 15), L.LANES)  # fmt: skip
 LANE_ROWS = PARAMETER_COUNT + 15
 
 TINY = np.float32(1e-6)
@@ -135,7 +135,7 @@ def substep(lanes: Lanes, h: Any, allow_reverse: Any) -> None:
     neither makes nor eats energy. Lateral tyre forces are implicit (by their secant stiffness), which keeps every
     speed stable at any substep.
     """
-    for j in range(LANES):
+    for j in range(L.LANES):
         vx, vy, yaw_rate, ax = lanes[LANE_VX + j], lanes[LANE_VY + j], lanes[LANE_YAW_RATE + j], lanes[LANE_AX + j]
         mass, inertia = lanes[MASS + j], lanes[YAW_INERTIA + j]
         front, rear = lanes[FRONT_LENGTH + j], lanes[REAR_LENGTH + j]

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from paddock.sim import layout as L
 from paddock.sim.kernels.compile import inline, part
-from paddock.sim.layout import RIBBON_LEFT, RIBBON_RIGHT
 
 Row = NDArray[np.float32]
 
@@ -95,15 +95,15 @@ def cut_ribbon(
     """
     for direction in (1, -1):
         at = node
-        left_x, left_y = in_frame(ribbon, first + at, RIBBON_LEFT, x, y, cos, sin)
-        right_x, right_y = in_frame(ribbon, first + at, RIBBON_RIGHT, x, y, cos, sin)
+        left_x, left_y = in_frame(ribbon, first + at, L.RIBBON_LEFT, x, y, cos, sin)
+        right_x, right_y = in_frame(ribbon, first + at, L.RIBBON_RIGHT, x, y, cos, sin)
         if direction < 0 and inside and not looks_through(rays, count, left_x, left_y, right_x, right_y):
             return
         for piece in range(pieces):
             at += direction
             at = at - nodes if at >= nodes else at + nodes if at < 0 else at
-            next_left_x, next_left_y = in_frame(ribbon, first + at, RIBBON_LEFT, x, y, cos, sin)
-            next_right_x, next_right_y = in_frame(ribbon, first + at, RIBBON_RIGHT, x, y, cos, sin)
+            next_left_x, next_left_y = in_frame(ribbon, first + at, L.RIBBON_LEFT, x, y, cos, sin)
+            next_right_x, next_right_y = in_frame(ribbon, first + at, L.RIBBON_RIGHT, x, y, cos, sin)
             cut_pair(
                 rays, count, left_x, left_y, next_left_x, next_left_y, right_x, right_y, next_right_x, next_right_y
             )

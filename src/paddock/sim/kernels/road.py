@@ -12,17 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from paddock.sim import layout as L
 from paddock.sim.kernels.compile import inline, kernel, part
 from paddock.sim.kernels.math import cosine, sine
-from paddock.sim.layout import (
-    ROAD_CURVATURE,
-    ROAD_LEFT,
-    ROAD_RIGHT,
-    ROAD_TX,
-    ROAD_TY,
-    ROAD_X,
-    ROAD_Y,
-)
 
 Table = NDArray[np.float32]
 
@@ -32,7 +24,7 @@ F32 = np.float32
 @inline
 def ahead_of(road: Table, row: int, x: float, y: float) -> float:
     """Metres by which (x, y) lies ahead of a road point, along its tangent."""
-    return (x - road[row, ROAD_X]) * road[row, ROAD_TX] + (y - road[row, ROAD_Y]) * road[row, ROAD_TY]
+    return (x - road[row, L.ROAD_X]) * road[row, L.ROAD_TX] + (y - road[row, L.ROAD_Y]) * road[row, L.ROAD_TY]
 
 
 @part
@@ -62,10 +54,10 @@ def locate(road: Table, first: int, count: int, index: int, x: float, y: float, 
     span = before - after
     fraction = min(max(before / span, 0.0), 1.0) if span > 0.0 else 0.0
     a, b = first + index, first + following
-    tx = road[a, ROAD_TX] + fraction * (road[b, ROAD_TX] - road[a, ROAD_TX])
-    ty = road[a, ROAD_TY] + fraction * (road[b, ROAD_TY] - road[a, ROAD_TY])
-    dx = x - (road[a, ROAD_X] + fraction * (road[b, ROAD_X] - road[a, ROAD_X]))
-    dy = y - (road[a, ROAD_Y] + fraction * (road[b, ROAD_Y] - road[a, ROAD_Y]))
+    tx = road[a, L.ROAD_TX] + fraction * (road[b, L.ROAD_TX] - road[a, L.ROAD_TX])
+    ty = road[a, L.ROAD_TY] + fraction * (road[b, L.ROAD_TY] - road[a, L.ROAD_TY])
+    dx = x - (road[a, L.ROAD_X] + fraction * (road[b, L.ROAD_X] - road[a, L.ROAD_X]))
+    dy = y - (road[a, L.ROAD_Y] + fraction * (road[b, L.ROAD_Y] - road[a, L.ROAD_Y]))
     lateral = (dy * tx - dx * ty) / math.sqrt(tx * tx + ty * ty)
     return index, fraction, lateral
 
@@ -89,10 +81,10 @@ def place_at(s: float, length: float, spacing: float, count: int) -> tuple[int, 
 @inline
 def frame_at(road: Table, first: int, count: int, index: int, fraction: float) -> tuple[float, float, float, float]:
     """(x, y, tangent x, tangent y) of the centreline."""
-    x = between(road, first, count, index, fraction, ROAD_X)
-    y = between(road, first, count, index, fraction, ROAD_Y)
-    tx = between(road, first, count, index, fraction, ROAD_TX)
-    ty = between(road, first, count, index, fraction, ROAD_TY)
+    x = between(road, first, count, index, fraction, L.ROAD_X)
+    y = between(road, first, count, index, fraction, L.ROAD_Y)
+    tx = between(road, first, count, index, fraction, L.ROAD_TX)
+    ty = between(road, first, count, index, fraction, L.ROAD_TY)
     size = math.sqrt(tx * tx + ty * ty)
     return x, y, tx / size, ty / size
 
@@ -103,11 +95,11 @@ def edge_excess(
 ) -> tuple[float, float, float]:
     """(metres beyond the road's edge, inward normal x, y) of one point near road point `index`; negative inside."""
     index, fraction, lateral = locate(road, first, count, index, x, y, reach)
-    tx = between(road, first, count, index, fraction, ROAD_TX)
-    ty = between(road, first, count, index, fraction, ROAD_TY)
+    tx = between(road, first, count, index, fraction, L.ROAD_TX)
+    ty = between(road, first, count, index, fraction, L.ROAD_TY)
     size = math.sqrt(tx * tx + ty * ty)
-    left = lateral - between(road, first, count, index, fraction, ROAD_LEFT)
-    right = -lateral - between(road, first, count, index, fraction, ROAD_RIGHT)
+    left = lateral - between(road, first, count, index, fraction, L.ROAD_LEFT)
+    right = -lateral - between(road, first, count, index, fraction, L.ROAD_RIGHT)
     if left > right:
         return left, ty / size, -tx / size
     return right, -ty / size, tx / size
@@ -181,4 +173,4 @@ def _straight(edge: Any, start: int, end: int, tolerance: float) -> bool:
 @inline
 def curvature_at(road: Table, first: int, count: int, index: int, fraction: float) -> float:
     """1/m, left positive."""
-    return between(road, first, count, index, fraction, ROAD_CURVATURE)
+    return between(road, first, count, index, fraction, L.ROAD_CURVATURE)

@@ -94,7 +94,7 @@ def _roll(world: World, drivers: Sequence[ClassicalDriver]) -> None:
     place, lateral, turned, speed = [], [], [], []
     for driver in drivers:
         line, track = driver.line, driver.line.track
-        width = float(np.mean(track.left_width + track.right_width))
+        width = track.mean_width
         point = len(track) - int(RUN_UP * width / track.spacing)
         place.append(track.s[point])
         lateral.append(line.offset[point])

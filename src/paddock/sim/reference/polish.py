@@ -38,7 +38,7 @@ def polished_line(track: Track, offset: Array, margin: float, envelope: GripEnve
     lower = margin - np.interp(s, track.s, track.right_width)
     line = on_grid(offset)
 
-    road = float(np.mean(track.left_width + track.right_width))
+    road = track.mean_width
     halves = [max(int(half * road * count / track.length), 2) for half, _ in SWEEPS]
     # Evenly spaced in the root of the curvature, which is near linear in speed.
     steepest = np.sqrt(2.0 / road)

@@ -55,7 +55,7 @@ class Course:
 @lru_cache(maxsize=64)
 def course_of(track: Track) -> Course:
     """Waypoints and obstacles of a track."""
-    width = float(np.mean(track.left_width + track.right_width))
+    width = track.mean_width
     count = min(max(round(track.length / (width / WAYPOINTS_PER_WIDTH)), 8), len(track.x))
     index = np.arange(count) * len(track.x) // count
     waypoints = list(zip(track.x[index].tolist(), track.y[index].tolist(), strict=True))

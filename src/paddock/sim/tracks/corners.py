@@ -31,7 +31,7 @@ class Corner:
 
 def find_corners(track: Track) -> list[Corner]:
     """The corners of a lap, in driving order from the start line."""
-    width = float(np.mean(track.left_width + track.right_width))
+    width = track.mean_width
     curvature = gaussian_filter1d(track.curvature, max(EASE * width / track.spacing, 0.5), mode="wrap")
     side = np.where(np.abs(curvature) * GENTLEST * width > 1.0, np.sign(curvature), 0.0)
     count = len(track)

@@ -63,6 +63,11 @@ class Track:
         return self.length / len(self.x)
 
     @cached_property
+    def mean_width(self) -> float:
+        """Metres from edge to edge, averaged over the points."""
+        return float(np.mean(self.left_width + self.right_width))
+
+    @cached_property
     def s(self) -> Array:
         """[M] metres from the start line to each point."""
         return np.arange(len(self.x), dtype=np.float64) * self.spacing
@@ -111,8 +116,7 @@ class Track:
 
     def sized_for(self, car_width: float) -> Track:
         """The road a car of this width (m) drives: a full-size one shrinks to a tenth under a 1:10 car."""
-        road_width = float(np.mean(self.left_width + self.right_width))
-        return self.scaled(MODEL_SCALE) if road_width > MODEL_RATIO * car_width else self
+        return self.scaled(MODEL_SCALE) if self.mean_width > MODEL_RATIO * car_width else self
 
     def reversed(self) -> Track:
         """The same road driven the other way, from the same start line."""
