@@ -41,7 +41,7 @@ SETTLE = 1.0  # s after viewers come or leave that are not counted
 HEADER = struct.Struct("<BBHHHddII")
 WITHOUT_EVALUATION = (
     "training.phases=[{name: train, buffer: rollout, workflow_hooks: "
-    "[{collect: {steps: '${workflow.rollout_steps}'}}, update_controller]}]"
+    "[{collect: {steps: '${workflow.rollout_steps}'}}, update]}]"
 )
 
 

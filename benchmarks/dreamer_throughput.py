@@ -34,8 +34,8 @@ OBSERVATION, ACTION, B, T = 24, 6, 16, 64  # the walker of dm-control
 UNTUNED = [
     f"buffers.replay.batch_size={B}",
     f"buffers.replay.length={T + 1}",
-    "workflow.dreams=null",
-    "workflow.replay_value_scale=0.3",
+    "workflow.imagination_starts=null",
+    "workflow.replay_value_coef=0.3",
     "components.world_model.encoder.standardize=false",
     "components.world_model.encoder.symlog=true",
 ]
@@ -47,7 +47,7 @@ def make_dreamer(folder: Path) -> tuple[Any, dict[str, Any]]:
     config, _ = resolve(Request("dreamer_dmc_walker", name="throughput", overrides=overrides))
     run = RunFolder.create(folder, "throughput", config.model_dump(mode="json", by_alias=True))
     workflow = build(config, run, Console(quiet=True)).workflow
-    phase = config.training.phases[0]
+    phase = config.training.phases["seed"]
     workflow.context.controllers.select("random")
     workflow.collect_step(1_200, phase=phase)
     batch = workflow.context.buffers["replay"].sample()
@@ -72,7 +72,7 @@ def recurrent_parts(workflow: Any, batch: dict[str, Any]) -> dict[str, Callable[
 
     def learn() -> None:
         latents = model.rssm.observe_sequence(model.initial(B), seen, action, is_first)
-        model.rssm.stochastic.divergence(latents["posterior"], latents["prior"]).mean().backward()
+        model.rssm.stochastic.kl(latents["posterior"], latents["prior"]).mean().backward()
 
     start = {name: torch.randn(B * T, part.shape[1]) for name, part in model.initial(1).items()}
 

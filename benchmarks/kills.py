@@ -71,8 +71,8 @@ FOUND = (
 
 COMMON = ["threads=1", "logging.tensorboard=false", "evaluation.episodes=2", "checkpoint.every_seconds=null"]
 REPLAY = ["buffers.replay.segment_steps=128", "buffers.replay.capacity=600", "buffers.replay.batch_size=32",
-          "training.phases.0.duration_steps=100"]  # fmt: skip
-EVALUATED = "training.phases.1.workflow_hooks.2.evaluate.every_steps={}"
+          "training.phases.seed.duration_steps=100"]  # fmt: skip
+EVALUATED = "training.phases.joint.workflow_hooks.evaluate.every_steps={}"
 ALGORITHMS = {
     "ppo": ["ppo_cartpole", "environment.num_envs=4", "workflow.rollout_steps=256", "workflow.epochs=4",
             "workflow.minibatch_size=64", "components.observation_normalizer.enabled=true", "logging.every_steps=512",
@@ -83,14 +83,15 @@ ALGORITHMS = {
     "dqn": ["dqn_cartpole", *REPLAY, "components.action_values.network.hidden=[16]", "workflow.epsilon.steps=1_000",
             EVALUATED.format(400), "logging.every_steps=60", "checkpoint.every_steps=60", "training.total_steps=2_000"],
     "dreamer": ["dreamer_cartpole", "buffers.replay.capacity=600", "buffers.replay.batch_size=4",
-                "buffers.replay.length=9", "workflow.horizon=4", "workflow.dreams=16", EVALUATED.format(100),
+                "buffers.replay.length=9", "workflow.horizon=4", "workflow.imagination_starts=16",
+                EVALUATED.format(100),
                 "components.world_model.rssm.deter=16", "components.world_model.rssm.hidden=16",
-                "training.phases.0.duration_steps=60", "logging.every_steps=20", "checkpoint.every_steps=12",
+                "training.phases.seed.duration_steps=60", "logging.every_steps=20", "checkpoint.every_steps=12",
                 "training.total_steps=260"],
     "offline": ["sac_pendulum", "components.policy.network.hidden=[16]", "components.critics.hidden=[16]",
                 "training.total_steps=null", "checkpoint.every_seconds=0.1",
                 "training.phases=[{name: study, type: offline, buffer: dataset, duration_updates: 1_500,"
-                " workflow_hooks: [update_controller]}]",
+                " workflow_hooks: [update]}]",
                 "+buffers.dataset={_target_: paddock.buffers.offline.OfflineBuffer, sources: [../recording],"
                 " batch_size: 32}"],
 }  # fmt: skip

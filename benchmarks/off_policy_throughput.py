@@ -45,13 +45,13 @@ DQN = [  # What Stable-Baselines3's DQN is, with the same network.
     "components.action_values.network.hidden=[64, 64]",
     "buffers.replay.batch_size=32",
     "buffers.replay.n_step=1",
-    "workflow.target_rate=1.0",
-    "workflow.target_every=250",
+    "workflow.tau=1.0",
+    "workflow.target_update_interval=250",
 ]
 UNIFORM = [
     "buffers.replay._target_=paddock.buffers.uniform.UniformBuffer",
-    "~buffers.replay.exponent=0.6",
-    "~buffers.replay.floor=1e-06",
+    "~buffers.replay.alpha=0.6",
+    "~buffers.replay.eps=1e-06",
 ]
 Work = Callable[[int], None]
 
@@ -80,13 +80,13 @@ def prepared(experiment: str, *overrides: str) -> Orchestrator:
     run = RunFolder.create(folder, "benchmark", config.model_dump(mode="json", by_alias=True))
     orchestrator = build(config, run, Console(quiet=True))
     orchestrator.context.controllers.select("random")
-    orchestrator.workflow.collect_step(FILLED, phase=config.training.phases[0])
+    orchestrator.workflow.collect_step(FILLED, phase=config.training.phases["seed"])
     return orchestrator
 
 
-def updates(orchestrator: Orchestrator, hook: str = "update_controller") -> Work:
+def updates(orchestrator: Orchestrator, hook: str = "update") -> Work:
     """Draw a batch and learn from it, so many times."""
-    update, phase = getattr(orchestrator.workflow, hook), orchestrator.config.training.phases[-1]
+    update, phase = getattr(orchestrator.workflow, hook), orchestrator.config.training.phases["joint"]
     buffer = orchestrator.context.buffers["replay"]
 
     def work(count: int) -> None:
@@ -178,7 +178,7 @@ def measure_redq(options: argparse.Namespace) -> None:
     """The critics' update alone: ten and two of them."""
     compiled = ["workflow.compile=true"] if options.compile else []
     ten = prepared("redq_pendulum", *SAC, *BATCH, *compiled)
-    two = prepared("redq_pendulum", *SAC, *BATCH, *compiled, "components.critics.copies=2")
+    two = prepared("redq_pendulum", *SAC, *BATCH, *compiled, "components.critics.ensemble_size=2")
     contestants = {"10 critics": updates(ten, "update_critics"), "2 critics (SAC's)": updates(two, "update_critics")}
     race("REDQ", contestants, count=30, rounds=options.rounds, peer="2 critics (SAC's)")
 
@@ -207,7 +207,7 @@ def measure_replay(options: argparse.Namespace) -> None:
     """Batches of 256 from a million transitions of 17 + 6 numbers."""
     for name, kind, schema, more in [
         ("uniform", UniformBuffer, UniformConfig, {}),
-        ("uniform, 3 steps", UniformBuffer, UniformConfig, {"n_step": 3, "discount": 0.99}),
+        ("uniform, 3 steps", UniformBuffer, UniformConfig, {"n_step": 3, "gamma": 0.99}),
         ("prioritized", PrioritizedBuffer, PrioritizedConfig, {}),
     ]:
         config = schema(_target_="benchmark", capacity=1_000_000, batch_size=256, **more)

@@ -38,7 +38,7 @@ def paddock(steps: int, seed: int, *overrides: str) -> tuple[float, dict[str, fl
         "checkpoint.every_steps=null",
         "logging.terminal=false",
         "training.phases=[{name: train, buffer: rollout, workflow_hooks: "
-        f"[{{collect: {{steps: {ROLLOUT}}}}}, update_controller]}}]",
+        f"[{{collect: {{steps: {ROLLOUT}}}}}, update]}}]",
         *overrides,
     ]
     composed = compose(overrides=settings)

@@ -31,7 +31,7 @@ from paddock.orchestration.launch import Request, new_run, resolve
 COPIES = 8
 WITHOUT_EVALUATION = (
     "training.phases=[{name: train, buffer: rollout, workflow_hooks: "
-    "[{collect: {steps: '${workflow.rollout_steps}'}}, update_controller]}]"
+    "[{collect: {steps: '${workflow.rollout_steps}'}}, update]}]"
 )
 
 

@@ -26,7 +26,7 @@ from paddock.sim.tracks.sources import load_track
 from paddock.sim.world import World
 
 TRACK = "ridgeway"
-REPEATS = 40  # short windows: the best of them is what an undisturbed machine does
+REPEATS = 40  # short windows: the best of them is what an evaluation_mode machine does
 FIRST_STEP = """
 import time; begin = time.perf_counter()
 import numpy as np

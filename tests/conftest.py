@@ -99,10 +99,10 @@ def real_runs(tmp_path_factory) -> Path:
     options = [
         "training.total_steps=1536", "evaluation.episodes=3", "logging.every_steps=256", "logging.tensorboard=false",
         "checkpoint.every_steps=512", "checkpoint.keep_last=4",
-        "training.phases=[{name: train, buffer: rollout, workflow_hooks: [{collect: {steps: 512}}, update_controller,"
+        "training.phases=[{name: train, buffer: rollout, workflow_hooks: [{collect: {steps: 512}}, update,"
         " {evaluate: {every_steps: 512}}]}]",
     ]  # fmt: skip
-    recipes = {"fast": [], "slow": ["optimizers.main.learning_rate=1e-5", "workflow.clip=0.1"]}
+    recipes = {"fast": [], "slow": ["optimizers.main.learning_rate=1e-5", "workflow.clip_ratio=0.1"]}
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # The other workers wait for the first one.
         if not (folder / "made").exists():

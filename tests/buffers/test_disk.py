@@ -17,7 +17,7 @@ def make(folder, **options):
 
 
 def test_transitions_have_the_true_next_observation(tmp_path):
-    buffer, naive = make(tmp_path, yields="transitions"), NaiveRows()
+    buffer, naive = make(tmp_path, sample_as="transitions"), NaiveRows()
     for step in stream(50):
         buffer.add(step)
         naive.add(step)

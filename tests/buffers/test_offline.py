@@ -80,7 +80,7 @@ def test_what_was_recorded_is_learned_from(recorded):
 
 
 def test_sequences_of_a_recording_stay_within_episodes(recorded):
-    buffer = offline(recorded[0], yields="sequences", length=4)
+    buffer = offline(recorded[0], sample_as="sequences", length=4)
     batch = buffer.sample(16)
     assert batch["observation"]["image"].shape == (16, 4, 2, 2, 3)
     assert not batch["is_first"][:, 1:].any()

@@ -43,7 +43,7 @@ def test_a_rebuilt_tree_is_the_same_to_the_last_bit():
 
 
 def test_transitions_are_drawn_in_proportion_to_their_priority_and_weighted_back():
-    buffer = make(capacity=20, copies=1, batch_size=10, exponent=0.7, floor=0.01)
+    buffer = make(capacity=20, copies=1, batch_size=10, alpha=0.7, eps=0.01)
     for step in stream(20, copies=1):
         step["valid"][:] = True
         buffer.add(step)
@@ -60,7 +60,7 @@ def test_transitions_are_drawn_in_proportion_to_their_priority_and_weighted_back
     weight = importance_weights(batch["probability"], len(buffer), 0.4)
     naive = torch.tensor([(1 / (20 * expected[i])) ** 0.4 for i in batch["index"].tolist()])
     assert torch.allclose(weight, naive / naive.max(), rtol=1e-4)
-    # Weighted by the full exponent, the mean over draws is the plain mean over all transitions.
+    # Weighted by a beta of 1, the mean over draws is the plain mean over all transitions.
     rewards = torch.cat([batch["reward"] / (20 * batch["probability"]) for batch in batches])
     everything = buffer.gather(np.arange(20), np.zeros(20, np.int64))["reward"]
     assert rewards.mean().item() == pytest.approx(everything.mean().item(), abs=0.02)
@@ -75,7 +75,7 @@ def test_what_is_new_is_most_urgent_and_what_is_overwritten_or_invalid_is_never_
     highest = 9.0**0.6
     for count, step in enumerate(steps[8:], start=8):
         if count == 30:
-            buffer.fence()
+            buffer.mark_discontinuity()
         buffer.add(step)
         newest = (buffer.total - 1) % buffer.rows * 2 + np.arange(2)
         assert np.allclose(buffer._tree[newest], step["valid"] * highest, rtol=1e-5)
@@ -87,7 +87,7 @@ def test_what_is_new_is_most_urgent_and_what_is_overwritten_or_invalid_is_never_
 
 
 def test_a_saved_buffer_draws_and_learns_on_to_the_last_bit(tmp_path):
-    buffer = make(n_step=3, discount=0.9)
+    buffer = make(n_step=3, gamma=0.9)
     feed = stream(80, seed=5)
     torch.manual_seed(0)
     for _ in range(55):
@@ -96,7 +96,7 @@ def test_a_saved_buffer_draws_and_learns_on_to_the_last_bit(tmp_path):
             batch = buffer.sample()
             buffer.update_priorities(batch["index"], torch.rand(32) * 5)
     save_tree(tmp_path, "state", buffer.get_state())
-    copy = make(n_step=3, discount=0.9)
+    copy = make(n_step=3, gamma=0.9)
     copy.set_state(load_tree(tmp_path, "state"))
     for segment in buffer.segments():
         save_tree(tmp_path, segment.name, segment.read())

@@ -125,7 +125,7 @@ def test_a_second_checkpoint_writes_only_what_is_new(make, tmp_path):
 def test_a_fence_parts_what_does_not_follow(make):
     buffer, naive = make(), NaiveRows()
     fill(buffer, naive, stream(20, end=0.0))
-    buffer.fence()
+    buffer.mark_discontinuity()
     naive.cut()
     fill(buffer, naive, stream(20, seed=1, end=0.0))
     batch = buffer.sample(64, 30)

@@ -142,7 +142,7 @@ def test_a_fence_parts_what_does_not_follow():
     for step in stream(8):
         buffer.add(step)
         naive.add(step)
-    buffer.fence()
+    buffer.mark_discontinuity()
     for step in stream(8, seed=1):
         buffer.add(step)
         naive.add(step)
@@ -153,14 +153,14 @@ def test_a_fence_parts_what_does_not_follow():
 class NaiveNStep:
     """Every copy's own list of steps, walked one by one."""
 
-    def __init__(self, n_step, discount):
-        self.n_step, self.discount = n_step, discount
+    def __init__(self, n_step, gamma):
+        self.n_step, self.gamma = n_step, gamma
         self.steps = []
 
     def add(self, step):
         self.steps.append(step)
 
-    def fence(self):
+    def mark_discontinuity(self):
         self.steps.append(None)
 
     def transitions(self, copies):
@@ -171,7 +171,7 @@ class NaiveNStep:
             reward, position = 0.0, start
             while True:
                 step = self.steps[position]
-                reward += self.discount ** (position - start) * float(step["reward"][copy])
+                reward += self.gamma ** (position - start) * float(step["reward"][copy])
                 ended = step["terminated"][copy] or step["truncated"][copy]
                 following = self.steps[position + 1] if position + 1 < len(self.steps) else None
                 is_blocked = following is None or not following["valid"][copy]
@@ -196,7 +196,7 @@ class NaiveNStep:
 
 @pytest.mark.parametrize("n_step", [2, 3, 5])
 def test_n_step_transitions_equal_those_of_a_plain_walk(n_step):
-    config = UniformConfig(_target_="it", capacity=200, batch_size=32, n_step=n_step, discount=0.9)
+    config = UniformConfig(_target_="it", capacity=200, batch_size=32, n_step=n_step, gamma=0.9)
     buffer, naive = UniformBuffer(config, SPEC, 2), NaiveNStep(n_step, 0.9)
     for part, seed in enumerate([0, 1]):
         for index, step in enumerate(stream(25, seed=seed)):
@@ -205,8 +205,8 @@ def test_n_step_transitions_equal_those_of_a_plain_walk(n_step):
             buffer.add(step)
             naive.add(step)
         if part == 0:
-            buffer.fence()
-            naive.fence()
+            buffer.mark_discontinuity()
+            naive.mark_discontinuity()
     torch.manual_seed(0)
     found = set()
     for _ in range(60):
@@ -218,8 +218,8 @@ def test_n_step_transitions_equal_those_of_a_plain_walk(n_step):
     assert found == naive.transitions(2)
 
 
-def test_n_step_needs_a_discount():
-    with pytest.raises(ValueError, match="needs their discount"):
+def test_n_step_needs_gamma():
+    with pytest.raises(ValueError, match="needs gamma"):
         UniformConfig(_target_="it", capacity=10, batch_size=2, n_step=3)
 
 

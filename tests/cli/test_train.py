@@ -59,7 +59,7 @@ def test_train_takes_runs_dir_as_every_other_command(paddock, tmp_path):
 
 
 def test_what_would_be_run_is_shown_with_origins_and_loads_as_yaml(paddock, tmp_path):
-    result = paddock("train", "ppo_cartpole", "--preset", "smoke", "--print-config", "workflow.clip=0.3")
+    result = paddock("train", "ppo_cartpole", "--preset", "smoke", "--print-config", "workflow.clip_ratio=0.3")
     assert result.returncode == 0, result.stderr
     values = yaml.safe_load(result.stdout)
     assert values["workflow"]["clip"] == 0.3

@@ -21,7 +21,7 @@ def critics(spec=SPEC, **values):
 @pytest.mark.parametrize("layer_norm", [False, True])
 def test_stacked_critics_are_the_single_ones_side_by_side(layer_norm):
     torch.manual_seed(0)
-    ensemble = critics(copies=4, layer_norm=layer_norm)
+    ensemble = critics(ensemble_size=4, layer_norm=layer_norm)
     observation, action = {"observation": torch.randn(5, 3)}, torch.randn(5, 2)
     values = ensemble(observation, action)
     assert values.shape == (4, 5)
@@ -39,7 +39,7 @@ def test_stacked_critics_are_the_single_ones_side_by_side(layer_norm):
 
 
 def test_only_the_chosen_critics_answer():
-    ensemble = critics(copies=5)
+    ensemble = critics(ensemble_size=5)
     observation, action = {"observation": torch.randn(7, 3)}, torch.randn(7, 2)
     chosen = torch.tensor([4, 1])
     assert torch.allclose(ensemble(observation, action, chosen), ensemble(observation, action)[chosen], atol=1e-6)
@@ -62,7 +62,7 @@ def test_pictures_go_through_an_encoder_that_all_critics_share():
     picture = ArraySpec(shape=(36, 36, 1), dtype="uint8")
     spec = Spec(observation={"camera": picture, "speed": ArraySpec(shape=(1,), dtype="float32")}, action=ACTION)
     encoder = {"_target_": "paddock.components.networks.cnn.CNN", "channels": [4], "hidden": [16]}
-    ensemble = critics(spec, copies=3, encoder=encoder)
+    ensemble = critics(spec, ensemble_size=3, encoder=encoder)
     assert isinstance(ensemble.encoder, CNN)
     observation = {"camera": torch.zeros(2, 36, 36, 1, dtype=torch.uint8), "speed": torch.ones(2, 1)}
     assert ensemble(observation, torch.zeros(2, 2)).shape == (3, 2)
@@ -75,9 +75,9 @@ def test_a_target_follows_at_its_rate():
     start = target.weight.clone()
     with torch.no_grad():
         source.weight.add_(1.0)
-    slow.follow()
+    slow.update()
     assert torch.allclose(target.weight, start + 0.1)
-    slow.follow()
+    slow.update()
     assert torch.allclose(target.weight, start + 0.19)
-    TargetNetwork(target, source, 1.0).follow()
+    TargetNetwork(target, source, 1.0).update()
     assert torch.equal(target.weight, source.weight)

@@ -4,7 +4,7 @@ import pytest
 from paddock.components.return_computers.gae import generalized_advantages
 
 
-def naive(reward, value, next_value, terminated, truncated, valid, discount, decay):
+def naive(reward, value, next_value, terminated, truncated, valid, gamma, lambda_):
     """The sum of the definition, each advantage on its own."""
     steps, copies = reward.shape
     advantage = np.zeros((steps, copies))
@@ -15,10 +15,10 @@ def naive(reward, value, next_value, terminated, truncated, valid, discount, dec
                 if not valid[k, b]:
                     break
                 future = 0.0 if terminated[k, b] else next_value[k, b]
-                advantage[t, b] += weight * (reward[k, b] + discount * future - value[k, b])
+                advantage[t, b] += weight * (reward[k, b] + gamma * future - value[k, b])
                 if terminated[k, b] or truncated[k, b]:
                     break
-                weight *= discount * decay
+                weight *= gamma * lambda_
     return advantage
 
 
@@ -30,13 +30,13 @@ def test_against_the_definition(seed):
     terminated, truncated = random.random((2, *shape)) < 0.1
     valid = random.random(shape) > 0.1
     arguments = (reward, value, next_value, terminated, truncated & ~terminated, valid)
-    ours = generalized_advantages(*arguments, discount=0.97, decay=0.9)
+    ours = generalized_advantages(*arguments, gamma=0.97, lambda_=0.9)
     assert np.allclose(ours, naive(*arguments, 0.97, 0.9), atol=1e-4)
 
 
 def test_truncation_bootstraps_and_termination_does_not():
     one, zero = np.ones((1, 1), np.float32), np.zeros((1, 1), bool)
-    settings = {"discount": 0.5, "decay": 1.0}
+    settings = {"gamma": 0.5, "lambda_": 1.0}
     truncated = generalized_advantages(one, 0 * one, 8 * one, zero, ~zero, ~zero, **settings)
     terminated = generalized_advantages(one, 0 * one, 8 * one, ~zero, zero, ~zero, **settings)
     assert truncated.item() == 5.0

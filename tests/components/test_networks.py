@@ -95,19 +95,19 @@ def test_the_order_of_an_observations_parts_means_nothing(named):
     assert torch.equal(*(answer[0] if state else answer for answer in (one, other)))
 
 
-def test_a_policy_learns_to_guess_what_it_does_not_read():
+def test_auxiliary_targets_of_a_policy_are_predicted_from_what_it_reads():
     spec, where = spec_for("small_cnn"), "paddock.components.controllers.policy"
-    config = {"_target_": f"{where}.StochasticPolicy", "parts": ["picture"], "guesses": ["speed"]}
+    config = {"_target_": f"{where}.StochasticPolicy", "parts": ["picture"], "auxiliary_targets": ["speed"]}
     policy = instantiate(validate_target({**config, "network": config_of("small_cnn")}), spec)
     seen = observed(spec, 5)
-    distribution, error = policy.forward_and_guess(seen)
+    distribution, error = policy.forward_with_aux(seen)
     assert torch.equal(distribution.mean, policy(seen).mean)
     guess = policy.guess_head(policy.network({"picture": seen["picture"]}))
     assert torch.allclose(error, ((guess - seen["speed"]) ** 2).mean(1), atol=1e-6)
     error.mean().backward()
     assert all(p.grad.abs().sum() > 0 for p in policy.network.parameters())
     assert policy.head.weight.grad is None
-    with pytest.raises(InputError, match="with a memory cannot guess"):
+    with pytest.raises(InputError, match="recurrent policy cannot have auxiliary_targets"):
         instantiate(validate_target({**config, "network": config_of("cnn_gru")}), spec)
 
 

@@ -42,7 +42,7 @@ def test_observations_come_out_at_unit_scale_and_images_untouched():
 def test_what_does_not_vary_is_not_blown_up():
     vector = torch.full((1000, 3), 0.5)
     for least, expected in ((0.05, 2.0), (1e-4, 10.0)):
-        normalizer = ObservationNormalizer(config(least_deviation=least), SPEC)
+        normalizer = ObservationNormalizer(config(min_std=least), SPEC)
         normalizer.update({"vector": vector})
         seen = normalizer({"vector": vector + 0.1})["vector"]
         assert torch.allclose(seen, torch.full_like(seen, expected), atol=1e-3)

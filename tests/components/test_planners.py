@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 from toy_models import LinearWorld, Maze, best_controls
 
-from paddock.components.actions import from_vector, led_here, to_vector
+from paddock.components.actions import from_vector, previous_actions, to_vector
 from paddock.components.dynamics.imagination import imagined_return, score_by
 from paddock.config.schema import instantiate, validate_target
 from paddock.core.errors import NonFiniteError
@@ -16,8 +16,8 @@ from paddock.core.specs import ArraySpec
 NUMBERS = ArraySpec(shape=(2,), dtype="float32", low=-1.0, high=1.0)
 CHOICES = ArraySpec(shape=(), dtype="int64", choices=3)
 SETTINGS = {
-    "CEM": {"candidates": 400, "iterations": 12, "elites": 40, "least_spread": 0.005, "spread": 0.5},
-    "MPPI": {"candidates": 400, "iterations": 12, "elites": 100, "temperature": 20.0, "least_spread": 0.005},
+    "CEM": {"candidates": 400, "iterations": 12, "elites": 40, "min_std": 0.005, "std": 0.5},
+    "MPPI": {"candidates": 400, "iterations": 12, "elites": 100, "temperature": 20.0, "min_std": 0.005},
     "RandomShooting": {"candidates": 20_000},
 }
 
@@ -31,7 +31,7 @@ def planned(chosen, world, latent, **more):
     torch.manual_seed(3)
     batch = len(next(iter(latent.values())))
     previous = chosen.initial(batch, torch.device("cpu"))
-    return chosen.plan(score_by(world, latent, discount=1.0), previous, **more)
+    return chosen.plan(score_by(world, latent, gamma=1.0), previous, **more)
 
 
 @pytest.mark.parametrize(("name", "tolerance"), [("CEM", 0.03), ("MPPI", 0.03), ("RandomShooting", 0.35)])
@@ -43,7 +43,7 @@ def test_continuous_plans_reach_the_closed_form_optimum(name, tolerance):
     best = torch.stack([best_controls(each, horizon) for each in x]).float()
     assert best.abs().max() < 1, "the bounds play no part"
     assert (actions - best).abs().max() < tolerance
-    reached, possible = (imagined_return(world, latent, each.unsqueeze(1), discount=1.0) for each in (actions, best))
+    reached, possible = (imagined_return(world, latent, each.unsqueeze(1), gamma=1.0) for each in (actions, best))
     assert torch.all(possible - reached < tolerance**2)
 
 
@@ -55,9 +55,9 @@ def test_plans_of_choices_are_the_best_of_all_sequences(name):
     every = functional.one_hot(every, 3).float().unsqueeze(0)
     for world in worlds:
         latent = {"node": torch.zeros(1, dtype=torch.long)}
-        returns = imagined_return(world, latent, every, discount=0.9)
+        returns = imagined_return(world, latent, every, gamma=0.9)
         actions = planned(planner(name, CHOICES, depth), world, latent)
-        assert imagined_return(world, latent, actions.unsqueeze(1), discount=0.9) >= returns.max() - 0.05
+        assert imagined_return(world, latent, actions.unsqueeze(1), gamma=0.9) >= returns.max() - 0.05
         assert torch.equal(actions.sum(-1), torch.ones(1, depth))
 
 
@@ -66,7 +66,7 @@ def test_the_batched_return_is_the_naive_sum():
     actions = functional.one_hot(torch.randint(3, (2, 5, 4)), 3).float()
     starts = torch.tensor([0, 2])
     found = imagined_return(
-        world, {"node": starts}, actions[:, :, :3], discount=discount, value=lambda latent: latent["node"] * 0.1
+        world, {"node": starts}, actions[:, :, :3], gamma=discount, value=lambda latent: latent["node"] * 0.1
     )
     for b in range(2):
         for n in range(5):
@@ -106,9 +106,9 @@ def test_a_warm_start_goes_on_where_the_last_plan_was(action):
 
     def score(candidates):
         seen.append(candidates)
-        return score_by(world, latent, discount=1.0)(candidates)
+        return score_by(world, latent, gamma=1.0)(candidates)
 
-    chosen = planner("CEM", action, 4, warm_start=True, iterations=1, candidates=4_000, elites=8, spread=0.1)
+    chosen = planner("CEM", action, 4, warm_start=True, iterations=1, candidates=4_000, elites=8, std=0.1)
     chosen.plan(score, previous)
     middle = seen[0].mean(1)
     moved_on = torch.cat([previous[:, 1:], previous[:, -1:]], 1)
@@ -134,6 +134,6 @@ def test_actions_and_their_vectors():
     assert to_vector(numbers, grid).shape == (5, 7, 4)
     assert torch.equal(from_vector(to_vector(numbers, grid), grid), numbers)
     is_first = torch.tensor([[True, False], [False, True]])
-    led = led_here(vectors, is_first)
+    led = previous_actions(vectors, is_first)
     assert torch.equal(led[0, 1], vectors[0, 0])
     assert led[:, 0].abs().sum() == led[1].abs().sum() == 0

@@ -33,20 +33,21 @@ def test_n_steps(steps, n):
             assert returns[t, b].item() == pytest.approx(naive_n_step(reward, value, discount, t, b, n))
 
 
-@pytest.mark.parametrize("decay", [0.0, 0.5, 0.95])
-def test_lambda_is_the_mixture_of_all_n(steps, decay):
+@pytest.mark.parametrize("lambda_", [0.0, 0.5, 0.95])
+def test_lambda_is_the_mixture_of_all_n(steps, lambda_):
     reward, value, discount = steps
-    returns = lambda_returns(reward, value, discount, value[-1], decay=decay)
+    returns = lambda_returns(reward, value, discount, value[-1], lambda_=lambda_)
     for t in range(T):
         for b in range(B):
             left = T - t
             mixture = sum(
-                (1 - decay) * decay ** (n - 1) * naive_n_step(reward, value, discount, t, b, n) for n in range(1, left)
-            ) + decay ** (left - 1) * naive_n_step(reward, value, discount, t, b, left)
+                (1 - lambda_) * lambda_ ** (n - 1) * naive_n_step(reward, value, discount, t, b, n)
+                for n in range(1, left)
+            ) + lambda_ ** (left - 1) * naive_n_step(reward, value, discount, t, b, left)
             assert returns[t, b].item() == pytest.approx(mixture.item())
 
 
-def test_without_decay_it_is_the_discounted_sum(steps):
+def test_with_a_lambda_of_one_it_is_the_discounted_sum(steps):
     reward, value, discount = steps
     returns = discounted_returns(reward, discount, value[-1])
     for t in range(T):
@@ -54,13 +55,13 @@ def test_without_decay_it_is_the_discounted_sum(steps):
             assert returns[t, b].item() == pytest.approx(naive_n_step(reward, value, discount, t, b, T))
 
 
-def test_a_decay_of_zero_cuts_the_sum(steps):
+def test_lambda_of_zero_cuts_the_sum(steps):
     reward, value, discount = steps
-    decay = torch.full((T, B), 0.8, dtype=torch.float64)
-    decay[3] = 0
-    cut = lambda_returns(reward, value, discount, value[-1], decay=decay)
+    lambda_ = torch.full((T, B), 0.8, dtype=torch.float64)
+    lambda_[3] = 0
+    cut = lambda_returns(reward, value, discount, value[-1], lambda_=lambda_)
     assert torch.allclose(cut[3], reward[3] + discount[3] * value[3])
-    alone = lambda_returns(reward[:3], value[:3], discount[:3], cut[3], decay=0.8)
+    alone = lambda_returns(reward[:3], value[:3], discount[:3], cut[3], lambda_=0.8)
     assert torch.allclose(cut[:3], alone)
 
 

@@ -8,7 +8,7 @@ from paddock.components.dynamics.world_model import WorldModel, WorldModelConfig
 from paddock.components.representation_learners.decoders import VECTOR
 from paddock.core.errors import InputError
 from paddock.core.specs import ArraySpec, Spec
-from paddock.workflows.dreamer_losses import free_of_charge, weighted_sum, world_model_losses
+from paddock.workflows.dreamer_losses import apply_free_nats, weighted_sum, world_model_losses
 
 NUMBERS = {"observation": ArraySpec(shape=(3,), dtype="float32")}
 MIXED = {
@@ -45,7 +45,7 @@ def make(observation=NUMBERS, action=STEER, standardize=False, **rssm):
         encoder={**layer, "depth": 2, "standardize": standardize},
         decoder={**layer, "depth": 2},
         reward={**layer, "output_scale": 0.0},
-        goes_on=layer,
+        **{"continue": layer},
     )
     return WorldModel(config, Spec(observation=observation, action=action, is_dict=len(observation) > 1))
 
@@ -162,9 +162,9 @@ def test_a_model_learns_to_tell_what_it_sees():
     sample = {
         "observation": {"observation": sign[..., None].expand(B, T, 3)},
         "reward": 5 * sign,
-        "goes_on": (sign > 0),
+        "continue": (sign > 0),
     }
-    sample["goes_on"] = sample["goes_on"].float()
+    sample["continue"] = sample["continue"].float()
     for _ in range(100):
         latents = model.observe_sequence(
             sample["observation"], torch.zeros(B, T, 2), torch.zeros(B, T, dtype=torch.bool)
@@ -198,7 +198,7 @@ def test_blocks_are_separate_but_for_what_they_share():
     assert torch.allclose(cell(deter, stoch, cell.prepare(action)), torch.cat(parts, -1), atol=1e-6)
 
 
-def test_the_divergence_of_choices_is_the_textbooks():
+def test_the_kl_of_choices_is_the_textbooks():
     latent = CategoricalLatent(3, 4, 0.01)
     first, second = torch.randn(2, 5, 12)
 
@@ -206,18 +206,18 @@ def test_the_divergence_of_choices_is_the_textbooks():
         probabilities = 0.99 * outputs.view(5, 4, 3).mT.softmax(-1) + 0.01 / 4
         return Independent(OneHotCategorical(probs=probabilities), 1)
 
-    assert torch.allclose(latent.divergence(first, second), kl_divergence(mixed(first), mixed(second)), atol=1e-5)
+    assert torch.allclose(latent.kl(first, second), kl_divergence(mixed(first), mixed(second)), atol=1e-5)
     assert torch.allclose(latent.entropy(first), mixed(first).entropy(), atol=1e-5)
 
 
-def test_the_divergence_of_numbers_is_the_textbooks():
+def test_the_kl_of_numbers_is_the_textbooks():
     latent = GaussianLatent(6)
     first, second = torch.randn(2, 5, 12)
 
     def normal(outputs):
         return Independent(Normal(outputs[:, :6], torch.nn.functional.softplus(outputs[:, 6:]) + 0.1), 1)
 
-    assert torch.allclose(latent.divergence(first, second), kl_divergence(normal(first), normal(second)), atol=1e-4)
+    assert torch.allclose(latent.kl(first, second), kl_divergence(normal(first), normal(second)), atol=1e-4)
     assert torch.allclose(latent.entropy(first), normal(first).entropy(), atol=1e-5)
 
 
@@ -241,14 +241,14 @@ def test_draws_pass_the_probabilities_gradient_straight_through():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_divergences_balance_as_the_papers_say(kind):
+def test_kl_balances_as_the_papers_say(kind):
     """V2: 0.8 KL(sg(post) || prior) + 0.2 KL(post || sg(prior)); V1: both in full have the gradient of the plain."""
     model = make(**KINDS[kind])
     size = model.rssm.stochastic.outputs
     posterior, prior = torch.randn(2, B, T, size).requires_grad_().unbind()
     posterior.retain_grad(), prior.retain_grad()
-    dynamics, representation = model.divergences({"posterior": posterior, "prior": prior})
-    plain = model.rssm.stochastic.divergence(posterior, prior)
+    dynamics, representation = model.kl({"posterior": posterior, "prior": prior})
+    plain = model.rssm.stochastic.kl(posterior, prior)
     assert torch.allclose(dynamics, plain)
     assert torch.allclose(representation, plain)
     whole = torch.autograd.grad(plain.sum(), [posterior, prior], retain_graph=True)
@@ -260,10 +260,10 @@ def test_divergences_balance_as_the_papers_say(kind):
 
 
 def test_free_nats_cost_nothing_and_teach_nothing():
-    divergence = torch.tensor([0.2, 0.9, 3.0, 5.0], requires_grad=True)
-    each = free_of_charge(divergence, 1.0, of_mean=False)
+    kl = torch.tensor([0.2, 0.9, 3.0, 5.0], requires_grad=True)
+    each = apply_free_nats(kl, 1.0, of_mean=False)
     assert each.item() == pytest.approx((1 + 1 + 3 + 5) / 4)
-    assert torch.autograd.grad(each, divergence)[0].tolist() == [0, 0, 0.25, 0.25]
-    assert free_of_charge(divergence, 1.0, of_mean=True).item() == pytest.approx(9.1 / 4)
-    assert free_of_charge(divergence, 3.0, of_mean=True).item() == 3
-    assert torch.autograd.grad(free_of_charge(divergence, 3.0, of_mean=True), divergence)[0].tolist() == [0] * 4
+    assert torch.autograd.grad(each, kl)[0].tolist() == [0, 0, 0.25, 0.25]
+    assert apply_free_nats(kl, 1.0, of_mean=True).item() == pytest.approx(9.1 / 4)
+    assert apply_free_nats(kl, 3.0, of_mean=True).item() == 3
+    assert torch.autograd.grad(apply_free_nats(kl, 3.0, of_mean=True), kl)[0].tolist() == [0] * 4

@@ -14,16 +14,16 @@ def test_an_experiment_changes_the_defaults_and_the_command_line_changes_both():
 def test_every_value_knows_where_it_was_written():
     composed = compose("ppo_cartpole", overrides=["workflow.epochs=3"])
     assert composed.origins["workflow.epochs"] == "command line"
-    file, line = composed.origins["workflow.discount"].split(":")
+    file, line = composed.origins["workflow.gamma"].split(":")
     text = (SHIPPED / file).read_text().splitlines()[int(line) - 1]
-    assert text.strip() == f"discount: {composed.values['workflow']['discount']}"
+    assert text.strip() == f"gamma: {composed.values['workflow']['gamma']}"
     assert composed.origins["components.policy.head_gain"].startswith("workflow/ppo.yaml:")
 
 
 def test_sizes_are_written_once():
     composed = compose("ppo_cartpole", overrides=["workflow.rollout_steps=640"])
     assert composed.values["buffers"]["rollout"]["steps"] == 640
-    assert composed.values["training"]["phases"][0]["workflow_hooks"][0]["collect"]["steps"] == 640
+    assert composed.values["training"]["phases"]["train"]["workflow_hooks"]["collect"]["steps"] == 640
 
 
 def test_a_file_of_ones_own_is_an_experiment(tmp_path):
@@ -31,7 +31,7 @@ def test_a_file_of_ones_own_is_an_experiment(tmp_path):
     file.write_text("# @package _global_\ndefaults:\n  - ppo_cartpole\nworkflow:\n  epochs: 4\n")
     composed = compose(user=file)
     assert composed.values["workflow"]["epochs"] == 4
-    assert composed.values["workflow"]["discount"] == 0.98
+    assert composed.values["workflow"]["gamma"] == 0.98
     assert composed.origins["workflow.epochs"] == f"{file}:5"
 
 

@@ -131,7 +131,7 @@ def test_a_part_that_is_another_ones_twin_follows_it():
     values = ["components.critics._target_=own_parts.Wide", "workflow=sac"]
     config, composed = settled(*values, experiment="sac_pendulum")
     assert config.components["target_critics"] == config.components["critics"]
-    assert "components.target_critics.copies" in composed.left_out
+    assert "components.target_critics.ensemble_size" in composed.left_out
 
 
 def test_an_own_optimizer_and_workflow_that_inherit_keep_what_was_chosen():
@@ -142,7 +142,7 @@ def test_an_own_optimizer_and_workflow_that_inherit_keep_what_was_chosen():
         config.optimizers["main"].to_dict() | {"patience": 1, "learning_rate": 1e-3}
         == config.optimizers["main"].to_dict()
     )
-    assert (config.workflow.bonus, config.workflow.rollout_steps, config.workflow.discount) == (2.0, 512, 0.98)
+    assert (config.workflow.bonus, config.workflow.rollout_steps, config.workflow.gamma) == (2.0, 512, 0.98)
 
 
 def test_an_own_buffer_has_to_be_given_what_it_needs():

@@ -90,7 +90,7 @@ def test_plugin_is_found_by_processes_of_a_sweep_and_of_environments(my_lab):
     )
     options = ", ".join(text.replace("=", ": ", 1) for text in SHORT)
     (my_lab / "two.yaml").write_text(
-        f"base_config: walk.yaml\nparameters: {{workflow.clip: [0.1, 0.3]}}\noverrides: {{{options}}}\n"
+        f"base_config: walk.yaml\nparameters: {{workflow.clip_ratio: [0.1, 0.3]}}\noverrides: {{{options}}}\n"
     )
     result = run_command("paddock sweep two.yaml --plugin my_lab --json", folder=my_lab)
     assert [row["status"] for row in json.loads(result.stdout)] == ["finished", "finished"]

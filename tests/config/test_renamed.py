@@ -63,7 +63,7 @@ def test_a_saved_configuration_is_renamed_with_its_metrics(words):
     new = migrate(saved)
     assert new["workflow"] == {"_target_": "paddock.workflows.ppo.PPO", "rollout_steps": 8}
     assert new["evaluation"] == {"episodes": 2, "metric": "eval/return", "records": {"eval/return": "high"}}
-    assert new["training"]["phases"][0]["until"] == "eval/return >= 3"
+    assert new["training"]["phases"]["a"]["until"] == "eval/return >= 3"
     assert new["monitoring"]["alerts"]["x"]["when"] == "eval/return < 1"
 
 

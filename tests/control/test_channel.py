@@ -36,7 +36,7 @@ def race(tmp_path):
     """Build a small racing run in this process; gives its orchestrator."""
 
     def make(*overrides: str) -> Orchestrator:
-        hooks = "{collect: {steps: 320}}, update_controller"
+        hooks = "{collect: {steps: 320}}, update"
         phases = f"training.phases=[{{name: train, buffer: rollout, workflow_hooks: [{hooks}]}}]"
         options = [*SMALL_RACING, phases, "logging.terminal=false", f"runs_dir={tmp_path}", *overrides]
         config, _ = resolve(Request("racing", name="race", overrides=options))

@@ -34,7 +34,7 @@ SPEC = Spec(
 PROBE = {"_target_": "paddock.evaluation.world_model.probe.WorldModelProbe", "episodes": 3, "steps": 35}
 PLANNER = {
     "_target_": "paddock.components.controllers.planners.CEM",
-    "horizon": 4, "candidates": 80, "iterations": 4, "elites": 8, "least_spread": 0.02,
+    "horizon": 4, "candidates": 80, "iterations": 4, "elites": 8, "min_std": 0.02,
 }  # fmt: skip
 
 
@@ -213,7 +213,7 @@ def test_a_model_of_pictures_is_asked_in_their_own_units(prepared):
     model, spec = orchestrator.context.components["world_model"], orchestrator.context.spec
     buffer = orchestrator.context.buffers["replay"]
     orchestrator.context.controllers.select("random")
-    orchestrator.workflow.collect_step(24, phase=orchestrator.config.training.phases[0])
+    orchestrator.workflow.collect_step(24, phase=orchestrator.config.training.phases["seed"])
     batch = buffer.gather(np.array([0, 1]), np.array([0, 0]), 8)
     windows = windows_of(batch, spec.action, 3)
     parts, _ = imagined(model, windows)

@@ -20,7 +20,7 @@ from paddock.experiments.store.store import open_store
 
 EVALUATING = [
     {"name": "train", "buffer": "rollout",
-     "workflow_hooks": [{"collect": {"steps": 512}}, "update_controller", {"evaluate": {"every_steps": 512}}]}
+     "workflow_hooks": [{"collect": {"steps": 512}}, "update", {"evaluate": {"every_steps": 512}}]}
 ]  # fmt: skip
 BASE = {
     "base_config": "ppo_cartpole",

@@ -201,7 +201,7 @@ def test_a_kill_in_the_middle_of_writing_leaves_a_readable_store(tmp_path):
         (["eval/return>3"], ["ab", "b"]),
         (["eval/return.max>=9", "eval/return<=9"], ["ab"]),
         (["eval/return.min<1.5"], ["a"]),
-        (["config.workflow.clip=0.3"], ["b"]),
+        (["config.workflow.clip_ratio=0.3"], ["b"]),
         (["workflow.clip<0.3", "status=finished"], ["a"]),
         (["tag=blue"], ["b"]),
         (["tag!=blue"], ["a", "ab"]),

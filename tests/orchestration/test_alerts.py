@@ -13,7 +13,7 @@ from paddock.core.errors import InputError
 from paddock.experiments.store.store import open_store
 
 EVALUATING = (
-    "training.phases=[{name: train, buffer: rollout, workflow_hooks: [{collect: {steps: 128}}, update_controller,"
+    "training.phases=[{name: train, buffer: rollout, workflow_hooks: [{collect: {steps: 128}}, update,"
     " {evaluate: {every_steps: 128}}]}]"
 )
 
@@ -46,8 +46,8 @@ def test_patience_counts_points_in_a_row(experiment):
 
 def test_a_metric_that_is_not_finite(experiment):
     orchestrator = experiment()
-    update = orchestrator.workflow.update_controller
-    orchestrator.workflow.update_controller = lambda batch, phase: {
+    update = orchestrator.workflow.update
+    orchestrator.workflow.update = lambda batch, phase: {
         **update(batch, phase=phase),
         "train/odd": float("nan"),
     }

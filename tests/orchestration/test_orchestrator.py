@@ -15,7 +15,7 @@ from paddock.orchestration.launch import resumed_run
 PHASES = "training.phases=[{name: %s, buffer: rollout, freeze: [%s], controller: %s, workflow_hooks: [%s]}]"
 
 
-def phases(hooks="{collect: {steps: 128}}, update_controller", freeze="", controller="null"):
+def phases(hooks="{collect: {steps: 128}}, update", freeze="", controller="null"):
     return PHASES % ("only", freeze, controller, hooks)
 
 
@@ -60,7 +60,7 @@ def test_evaluation_does_not_disturb_training(experiment):
         orchestrator.run()
         return torch.cat([p.flatten() for p in orchestrator.context.components["policy"].parameters()])
 
-    plain = "{collect: {steps: 128}}, update_controller"
+    plain = "{collect: {steps: 128}}, update"
     assert torch.equal(final(plain), final(plain + ", {evaluate: {every_steps: 128}}"))
 
 
@@ -102,7 +102,7 @@ def test_a_nan_stops_the_run_with_its_name_phase_and_batch(experiment, where):
     assert run.read_manifest()["status"] == "failed"
     assert run.read_manifest()["error"] == str(caught.value)
     if where == "weights":
-        assert "NaN or Inf in loss in phase 'only', update_controller" in str(caught.value)
+        assert "NaN or Inf in loss in phase 'only', update" in str(caught.value)
         (folder,) = run.faults.iterdir()
         assert load_tree(folder, "batch")["reward"].shape == (32, 4)
     else:
@@ -132,7 +132,7 @@ def test_debug_names_the_operation_that_made_a_nan(experiment):
 
 
 def test_a_metric_ends_a_phase(experiment):
-    hooks = "{collect: {steps: 128}}, update_controller, evaluate"
+    hooks = "{collect: {steps: 128}}, update, evaluate"
     until = phases(hooks).replace("freeze", "until: 'eval/return >= 1', freeze")
     orchestrator = experiment(until, "training.total_steps=null")
     assert orchestrator.run().counters.agent_steps == 128
@@ -292,7 +292,7 @@ def test_the_phase_of_a_row_at_a_phases_border_is_the_same_after_a_resume(experi
 
 def test_a_checkpoint_of_the_best_evaluation_is_of_what_comes_after_it(experiment):
     """Resumed from it, the evaluation is not done a second time."""
-    hooks = phases("{collect: {steps: 128}}, update_controller, {evaluate: {every_steps: 128}}")
+    hooks = phases("{collect: {steps: 128}}, update, {evaluate: {every_steps: 128}}")
     broken = experiment(hooks, "training.total_steps=256", "checkpoint.keep_last=9")
     stop_after(broken, 4)
     best = broken.checkpoints.best()

@@ -17,7 +17,7 @@ SMALL = [
     "logging.terminal=false",
     "logging.tensorboard=false",
 ]
-LOOP = "workflow_hooks: [{collect: {steps: 64}}, update_controller]"
+LOOP = "workflow_hooks: [{collect: {steps: 64}}, update]"
 
 
 def request(tmp_path, *overrides):

@@ -189,9 +189,9 @@ def test_what_a_resume_may_change_is_a_rule_that_is_printed(tmp_path, paddock):
     assert paddock("train", "ppo_cartpole", *small).returncode == 0
     run = the_run(tmp_path)
     before = run.config_file.read_text()
-    refused = paddock("train", "--resume", run.name, "workflow.clip=0.3")
+    refused = paddock("train", "--resume", run.name, "workflow.clip_ratio=0.3")
     assert refused.returncode == 2
-    assert "'workflow.clip=0.3' cannot be changed in a resumed run" in refused.stderr
+    assert "'workflow.clip_ratio=0.3' cannot be changed in a resumed run" in refused.stderr
     assert "training.total_steps" in refused.stderr
     assert run.config_file.read_text() == before
 

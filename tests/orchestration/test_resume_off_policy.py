@@ -19,7 +19,7 @@ SMALL = [
     "buffers.replay.segment_steps=64",
     "buffers.replay.capacity=300",
     "buffers.replay.batch_size=32",
-    "training.phases.0.duration_steps=64",
+    "training.phases.seed.duration_steps=64",
     "training.total_steps=480",
 ]
 NETWORKS = ["components.policy.network.hidden=[16]", "components.critics.hidden=[16]"]
@@ -27,7 +27,7 @@ NORMALIZED = ["components.observation_normalizer.enabled=true"]
 REDQ_HOOKS = "[{collect: {steps: 1}}, {update_critics: {ratio: 1}}, {update_policy: {ratio: 0.5}}]"
 CASES = {
     "sac_pendulum": [*NETWORKS, *NORMALIZED, "environment.num_envs=2", "buffers.replay.n_step=2"],
-    "redq_pendulum": [*NETWORKS, f"training.phases.1.workflow_hooks={REDQ_HOOKS}"],
+    "redq_pendulum": [*NETWORKS, f"training.phases.joint.workflow_hooks={REDQ_HOOKS}"],
     "dqn_cartpole": ["components.action_values.network.hidden=[16]", "workflow.epsilon.steps=1_000"],
 }
 

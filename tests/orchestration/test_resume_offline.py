@@ -33,9 +33,7 @@ def recording(tmp_path_factory):
 
 def offline_arguments(recording):
     dataset = f"{{_target_: paddock.buffers.offline.OfflineBuffer, sources: ['{recording}'], batch_size: 32}}"
-    study = (
-        f"name: study, type: offline, buffer: dataset, duration_updates: {UPDATES}, workflow_hooks: [update_controller]"
-    )
+    study = f"name: study, type: offline, buffer: dataset, duration_updates: {UPDATES}, workflow_hooks: [update]"
     return [
         "sac_pendulum",
         f"+buffers.dataset={dataset}",

@@ -50,7 +50,9 @@ SHORT = ["environment.max_episode_steps=10", "training.total_steps=256"]
 def reward_of(experiment, *overrides, user=None):
     """What the environment of a run pays for, and the weights that each phase changes."""
     config, _ = resolve(Request(experiment, user=user, overrides=overrides))
-    return config.environment.reward, {phase.name: config.reweighing(phase) for phase in config.training.phases}
+    return config.environment.reward, {
+        phase.name: config.reweighing(phase) for phase in config.training.phases.values()
+    }
 
 
 def set_named(name):
@@ -74,7 +76,7 @@ def test_a_reward_set_replaces_that_of_every_racing_experiment(experiment):
             reward = OmegaConf.to_container(values.environment, resolve=True)["reward"]
             expected = set_named(name or OWN.get(experiment, "racing"))
             assert RewardConfig.model_validate(reward or {}) == expected, name
-            assert all(not phase.get("reward") for phase in values.training.phases), name
+            assert all(not phase.get("reward") for phase in values.training.phases.values() if phase), name
 
 
 @pytest.mark.parametrize("name", ["racing", "racing_camera", "racing_multi_track"])
@@ -99,9 +101,9 @@ def test_racing_reward_time_optimal_is_only_the_clock_in_every_phase(name):
 )
 def test_a_reward_set_says_how_far_ahead_it_has_to_be_seen(experiment, reward, discount):
     chosen = [f"reward={reward}"] if reward else []
-    assert resolve(Request(experiment, overrides=chosen))[0].workflow.discount == discount
-    own = resolve(Request(experiment, overrides=[*chosen, "workflow.discount=0.9"]))[0]
-    assert own.workflow.discount == 0.9, "what is said on the command line counts"
+    assert resolve(Request(experiment, overrides=chosen))[0].workflow.gamma == discount
+    own = resolve(Request(experiment, overrides=[*chosen, "workflow.gamma=0.9"]))[0]
+    assert own.workflow.gamma == 0.9, "what is said on the command line counts"
 
 
 @pytest.mark.parametrize("name", ["baseline", "time_optimal", "racing_line"])
@@ -171,7 +173,7 @@ def paid_terms(config):
 
 def test_a_reward_set_changes_weights_as_a_phase_begins(tmp_path):
     overrides = [*TINY, f"runs_dir={tmp_path}", "environment.max_episode_steps=50", "training.max_seconds=null"]
-    hooks = "workflow_hooks: [{collect: {steps: 64}}, update_controller]"
+    hooks = "workflow_hooks: [{collect: {steps: 64}}, update]"
     phases = (
         f"training.phases=[{{name: drive, buffer: rollout, duration_steps: 128, {hooks}}}, "
         f"{{name: clean, buffer: rollout, {hooks}}}]"

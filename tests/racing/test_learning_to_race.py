@@ -59,16 +59,14 @@ def test_every_racing_experiment_trains(racing, name):
 
 def test_eyes_learn_to_guess_the_road_while_the_policy_learns(racing):
     full = [f"environment.{option}" for option in ("observation=full", "images=false", "flat=false", "privileged=true")]
-    eyes = ["components.policy.parts=[rays, speed]", "components.policy.guesses=[course]"]
+    eyes = ["components.policy.parts=[rays, speed]", "components.policy.auxiliary_targets=[course]"]
     longer = ["workflow.rollout_steps=512", "training.total_steps=15_360", "logging.every_steps=512"]
     errors = {}
     for scale in (0.0, 1.0):
-        orchestrator = racing(
-            "racing", *SMALL, *full, *eyes, *longer, f"workflow.guess_scale={scale}", run=f"by-{scale}"
-        )
+        orchestrator = racing("racing", *SMALL, *full, *eyes, *longer, f"workflow.aux_coef={scale}", run=f"by-{scale}")
         orchestrator.run()
         rows = orchestrator.run_folder.read_metrics()
-        errors[scale] = np.mean([row["train/guess_error"] for row in rows if "train/guess_error" in row][-5:])
+        errors[scale] = np.mean([row["train/aux_loss"] for row in rows if "train/aux_loss" in row][-5:])
     assert errors[1.0] < 0.4 * errors[0.0]
 
 
@@ -95,7 +93,7 @@ def test_racing_learns_to_drive_farther(racing):
         "workflow.rollout_steps=8192",
         "workflow.minibatch_size=2048",
         "training.total_steps=400_000",
-        "training.phases.0.workflow_hooks=[{collect: {steps: 8192}}, update_controller]",
+        "training.phases.train.workflow_hooks=[{collect: {steps: 8192}}, update]",
         "logging.every_steps=20_000",
         "logging.terminal=false",
         "logging.tensorboard=false",

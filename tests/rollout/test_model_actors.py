@@ -8,24 +8,24 @@ from torch import nn
 from paddock.config.schema import TargetSchema
 from paddock.core.errors import InputError
 from paddock.core.specs import ArraySpec, Spec
-from paddock.rollout.model_actors import DeterministicActor, ImpulseConfig, Impulses, PolicyOverModelConfig
+from paddock.rollout.model_actors import DeterministicActor, EZGreedy, EZGreedyConfig, PolicyOverModelConfig
 
 NUMBERS = ArraySpec(shape=(2,), dtype="float32", low=-1.0, high=1.0)
 CHOICES = ArraySpec(shape=(), dtype="int64", choices=3)
 
 
-def followed(impulses, n, size, steps):
+def followed(ez_greedy, n, size, steps):
     """What was held, [T, N, A], from nothing on."""
     held, kept = torch.full((n, size), torch.nan), []
     for _ in range(steps):
-        held = impulses.following(held)
+        held = ez_greedy.step(held)
         kept.append(held)
     return torch.stack(kept).numpy()
 
 
-def test_impulses_begin_as_often_and_last_as_long_as_told():
+def test_ez_greedy_actions_begin_as_often_and_last_as_long_as_told():
     torch.manual_seed(0)
-    held = followed(Impulses(ImpulseConfig(chance=[0.0, 0.1], steps=4), NUMBERS), n=300, size=2, steps=600)
+    held = followed(EZGreedy(EZGreedyConfig(epsilon=[0.0, 0.1], duration=4), NUMBERS), n=300, size=2, steps=600)
     assert np.isnan(held[..., 0]).all()
     value = held[..., 1]
     is_held = ~np.isnan(value)
@@ -40,7 +40,7 @@ def test_impulses_begin_as_often_and_last_as_long_as_told():
 
 def test_of_choices_a_whole_one_is_held():
     torch.manual_seed(0)
-    held = followed(Impulses(ImpulseConfig(chance=0.2, steps=3), CHOICES), n=50, size=3, steps=100)
+    held = followed(EZGreedy(EZGreedyConfig(epsilon=0.2, duration=3), CHOICES), n=50, size=3, steps=100)
     is_held = ~np.isnan(held)
     assert (is_held.all(-1) == is_held.any(-1)).all()
     choices = held[is_held.all(-1)]
@@ -66,7 +66,7 @@ class Nothing(nn.Module):
         return torch.zeros(len(features), 2)
 
 
-def test_who_collects_follows_impulses_and_who_is_judged_does_not():
+def test_who_collects_follows_ez_greedy_and_who_is_judged_does_not():
     spec = Spec(observation={"observation": ArraySpec(shape=(1,), dtype="float32", low=0.0, high=1.0)}, action=NUMBERS)
 
     def actor(**options):
@@ -76,7 +76,7 @@ def test_who_collects_follows_impulses_and_who_is_judged_does_not():
 
     seen = {"observation": torch.zeros(40, 1)}
     assert "impulse" not in actor(exploration=0.1).initial_state(40)
-    trying = actor(impulses={"chance": [0.0, 0.5]})
+    trying = actor(ez_greedy={"epsilon": [0.0, 0.5]})
     state, done = None, []
     for _ in range(10):
         action, state = trying.act(seen, state, deterministic=False)
@@ -91,7 +91,7 @@ def test_who_collects_follows_impulses_and_who_is_judged_does_not():
     judged, state = trying.act(seen, state, deterministic=True)
     assert not judged.any(), "what was held is let go of"
     assert state["impulse"].isnan().all()
-    with pytest.raises(InputError, match=r"impulses.chance has 3 values, and an action has 2"):
-        actor(impulses={"chance": [0.1, 0.1, 0.1]})
-    with pytest.raises(ValueError, match=r"a chance is 0 or more and below 1"):
-        actor(impulses={"chance": [0.1, 1.0]})
+    with pytest.raises(InputError, match=r"ez_greedy.epsilon has 3 values, and an action has 2"):
+        actor(ez_greedy={"epsilon": [0.1, 0.1, 0.1]})
+    with pytest.raises(ValueError, match=r"epsilon is 0 or more and below 1"):
+        actor(ez_greedy={"epsilon": [0.1, 1.0]})

@@ -3,7 +3,7 @@ import torch
 
 import tiny_tasks  # noqa: F401 - registers the task
 from paddock.rollout.actor import load_policy
-from paddock.workflows.dqn import huber, quantile_huber_loss, taken, weighted_mean
+from paddock.workflows.dqn import gather_actions, huber, quantile_huber_loss, weighted_mean
 
 TINY = [
     "environment.id=ReachByChoice-v0",
@@ -13,20 +13,20 @@ TINY = [
     "workflow.epsilon.steps=1_000",
     "evaluation.episodes=20",
     "logging.every_steps=500",
-    "training.phases.1.workflow_hooks=[{collect: {steps: 4}}, {update_controller: {ratio: 0.5}}]",
+    "training.phases.joint.workflow_hooks=[{collect: {steps: 4}}, {update: {ratio: 0.5}}]",
     "training.total_steps=3_000",
 ]
 
 
 def learned(outcome_of, *overrides):
     judge = "{evaluate: {every_steps: 500}}"
-    hooks = f"[{{collect: {{steps: 4}}}}, {{update_controller: {{ratio: 0.5}}}}, {judge}]"
+    hooks = f"[{{collect: {{steps: 4}}}}, {{update: {{ratio: 0.5}}}}, {judge}]"
     orchestrator = outcome_of(
         "dqn_cartpole",
         *TINY,
-        f"training.phases.1.workflow_hooks={hooks}",
-        "training.phases.1.until='eval/return >= -2.2'",
-        "training.phases.0.duration_steps=200",
+        f"training.phases.joint.workflow_hooks={hooks}",
+        "training.phases.joint.until='eval/return >= -2.2'",
+        "training.phases.seed.duration_steps=200",
         "training.total_steps=8_000",
         *overrides,
     )
@@ -88,13 +88,13 @@ def test_the_double_target_chooses_by_one_and_judges_by_the_other(prepared):
 
 
 def test_the_target_follows_every_so_many_updates(prepared):
-    orchestrator = prepared("dqn_cartpole", *TINY, "workflow.target_rate=1.0", "workflow.target_every=3")
+    orchestrator = prepared("dqn_cartpole", *TINY, "workflow.tau=1.0", "workflow.target_update_interval=3")
     workflow, context = orchestrator.workflow, orchestrator.context
-    phase = orchestrator.config.training.phases[1]
+    phase = orchestrator.config.training.phases["joint"]
     workflow.collect_step(128, phase=phase)
     equal = []
     for _ in range(6):
-        workflow.update_controller(context.buffers["replay"].sample(), phase=phase)
+        workflow.update(context.buffers["replay"].sample(), phase=phase)
         context.counters.updates += 1
         pairs = zip(workflow.values.parameters(), workflow.target_values.parameters(), strict=True)
         equal.append(all(torch.equal(*pair) for pair in pairs))
@@ -123,8 +123,8 @@ def test_the_quantile_loss_equals_a_plain_loop_with_its_gradient():
 
 def test_small_parts():
     values = torch.arange(24.0).view(2, 3, 4)
-    assert taken(values, torch.tensor([1, 3])).tolist() == [[1, 5, 9], [15, 19, 23]]
-    assert taken(values[:, 0], torch.tensor([0, 2])).tolist() == [0, 14]
+    assert gather_actions(values, torch.tensor([1, 3])).tolist() == [[1, 5, 9], [15, 19, 23]]
+    assert gather_actions(values[:, 0], torch.tensor([0, 2])).tolist() == [0, 14]
     assert huber(torch.tensor([0.5, -3.0]), 1.0).tolist() == pytest.approx([0.125, 2.5])
     loss, weight = torch.tensor([1.0, 3.0]), torch.tensor([1.0, 0.5])
     assert weighted_mean(loss, None).item() == 2.0

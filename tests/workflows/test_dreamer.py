@@ -8,7 +8,7 @@ import tiny_tasks  # noqa: F401 - registers the task
 from paddock.buffers.recordings import RecordingBuffer, RecordingConfig
 from paddock.core.errors import InputError, PaddockError
 from paddock.rollout.actor import load_policy
-from paddock.workflows.dreamer_losses import arrivals, dream_returns, replay_returns
+from paddock.workflows.dreamer_losses import imagined_returns, replay_returns, shift_actions
 from tiny_tasks import Reach
 
 VERSIONS = ["dreamer", "dreamer_v1", "dreamer_v2", "dreamer_v3_2023"]
@@ -20,8 +20,8 @@ TINY = [
     "components.world_model.rssm.groups=4",
     "components.world_model.rssm.classes=4",
     "components.world_model.rssm.blocks=2",
-    *[f"components.world_model.{part}.units=32" for part in ("encoder", "decoder", "reward", "goes_on")],
-    *[f"components.world_model.{part}.layers=1" for part in ("encoder", "decoder", "reward", "goes_on")],
+    *[f"components.world_model.{part}.units=32" for part in ("encoder", "decoder", "reward", "continue")],
+    *[f"components.world_model.{part}.layers=1" for part in ("encoder", "decoder", "reward", "continue")],
     "components.policy.layers=1",
     "components.value.layers=1",
     "workflow.horizon=4",
@@ -52,8 +52,8 @@ def test_dreamer_learns_to_reach(prepared):
         *TINY,
         "environment.id=ReachByChoice-v0",
         "components.world_model.rssm.norm=layer",
-        "workflow.dreams=null",
-        "workflow.discount=0.9",
+        "workflow.imagination_starts=null",
+        "workflow.gamma=0.9",
         "workflow.horizon=5",
         "buffers.replay.batch_size=16",
         "optimizers.world_model.learning_rate=3e-3",
@@ -137,7 +137,7 @@ def test_a_dream_in_a_perfect_model_is_what_really_happens(prepared):
         naive = sum(discount**t * reward for t, reward in enumerate(rewards))
         reward = -(features[1:, copy, 0] - features[1:, copy, 1]).abs()[:, None]
         certain, nothing = torch.ones(horizon + 1, 1), torch.zeros(horizon + 1, 1)
-        returns, weight = dream_returns(reward, certain, nothing, discount=discount, decay=1.0)
+        returns, weight = imagined_returns(reward, certain, nothing, gamma=discount, lambda_=1.0)
         assert returns[0].item() == pytest.approx(naive, abs=1e-4)
         assert weight[:, 0].tolist() == pytest.approx([discount**t for t in range(horizon)])
 
@@ -155,7 +155,7 @@ class Steering:
 def test_what_follows_a_likely_end_counts_less():
     goes_on = torch.tensor([[1.0], [0.5], [0.0], [1.0]])
     reward, value = torch.ones(3, 1), torch.full((4, 1), 10.0)
-    returns, weight = dream_returns(reward, goes_on, value, discount=0.9, decay=0.0)
+    returns, weight = imagined_returns(reward, goes_on, value, gamma=0.9, lambda_=0.0)
     assert returns[:, 0].tolist() == pytest.approx([1 + 0.45 * 10, 1, 1 + 0.9 * 10])
     assert weight[:, 0].tolist() == pytest.approx([1, 0.45, 0])
 
@@ -169,23 +169,23 @@ def test_rows_become_what_an_action_led_to():
         "terminated": torch.tensor([[False] * 4, [False, True, False, False]]),
         "truncated": torch.tensor([[False, False, True, False], [False] * 4]),
     }
-    seen = arrivals(rows, torch.device("cpu"))
+    seen = shift_actions(rows, torch.device("cpu"))
     assert seen["observation"]["observation"][0, :, 0].tolist() == [1, 2, 3]
     assert seen["action"][0].tolist() == [10, 11, 12]
     assert seen["reward"][0].tolist() == [21, 22, 23]
     assert seen["is_last"].tolist() == [[False, True, False], [True, False, False]]
-    assert seen["goes_on"].tolist() == [[1, 1, 1], [0, 1, 1]]
+    assert seen["continue"].tolist() == [[1, 1, 1], [0, 1, 1]]
 
 
 def test_returns_along_real_sequences_stop_at_episodes_ends():
     """A truncated episode goes on in the dream, a terminated one does not; last rows teach nothing."""
     sample = {
         "reward": torch.tensor([[0.0, 1, 2, 0, 3], [0.0, 1, 2, 0, 3]]),
-        "goes_on": torch.tensor([[1.0, 1, 1, 1, 1], [1.0, 1, 0, 1, 1]]),
+        "continue": torch.tensor([[1.0, 1, 1, 1, 1], [1.0, 1, 0, 1, 1]]),
         "is_last": torch.tensor([[False, False, True, False, False]] * 2),
     }
     dreamed = torch.full((2, 5), 10.0)
-    returns, counts = replay_returns(sample, dreamed, discount=0.5, decay=1.0)
+    returns, counts = replay_returns(sample, dreamed, gamma=0.5, lambda_=1.0)
     assert returns[:2, 0].tolist() == [1 + 0.5 * (2 + 0.5 * 10), 2 + 0.5 * 10]
     assert returns[:2, 1].tolist() == [1 + 0.5 * 2, 2]
     assert returns[3].tolist() == [3 + 0.5 * 10] * 2
@@ -221,11 +221,11 @@ def test_a_number_that_is_none_ends_the_run_and_is_kept(prepared):
 def test_phases_by_preset(prepared, preset):
     """The model learns alone before, or stands still after; the shipped phases, made short."""
     overrides = {
-        "model_pretraining": ["training.phases.0.duration_steps=80", "training.phases.1.duration_updates=3"],
+        "model_pretraining": ["training.phases.seed.duration_steps=80", "training.phases.pretrain.duration_updates=3"],
         "only_dream": [
-            "training.phases.0.duration_steps=80",
-            "training.phases.1.duration_steps=8",
-            "training.phases.2.duration_updates=3",
+            "training.phases.seed.duration_steps=80",
+            "training.phases.joint.duration_steps=8",
+            "training.phases.dream.duration_updates=3",
         ],
     }
     run = prepared("dreamer_cartpole", f"preset={preset}", *TINY, *overrides[preset], "training.total_steps=120")
@@ -262,7 +262,7 @@ def test_a_model_learns_from_a_recording_alone(prepared, tmp_path):
         "preset=model_from_recording",
         *TINY,
         f"buffers.dataset.sources=[{folder}]",
-        "training.phases.0.duration_updates=5",
+        "training.phases.pretrain.duration_updates=5",
     )
     outcome = run.run()
     assert outcome.status == "finished"

@@ -16,8 +16,8 @@ EXPERIMENTS = {
     "dreamer_dmc_walker": ["environment.time_limit=0.2"],
     "dreamer_dmc_cartpole_swingup": ["environment.time_limit=0.2"],
     "dreamer_dmc_reacher": ["environment.time_limit=0.2"],
-    "dreamer_racing": ["environment.max_episode_steps=6", "workflow.dreams=4"],
-    "dreamer_racing_camera": ["environment.max_episode_steps=6", "workflow.dreams=4"],
+    "dreamer_racing": ["environment.max_episode_steps=6", "workflow.imagination_starts=4"],
+    "dreamer_racing_camera": ["environment.max_episode_steps=6", "workflow.imagination_starts=4"],
     "dreamer_carracing": ["environment.max_episode_frames=22"],
     "dreamer_minigrid": ["environment.max_episode_steps=7"],
 }

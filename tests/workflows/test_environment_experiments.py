@@ -13,7 +13,7 @@ SMALL = [
     "workflow.minibatch_size=8",
     "workflow.epochs=1",
     "training.total_steps=48",
-    "training.phases.0.workflow_hooks=[{collect: {steps: 8}}, update_controller]",
+    "training.phases.train.workflow_hooks=[{collect: {steps: 8}}, update]",
     "logging.every_steps=16",
 ]
 EXPERIMENTS = {

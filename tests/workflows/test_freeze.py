@@ -21,7 +21,7 @@ CONTINUOUS = [
     "components.policy.network.hidden=[8]",
     "components.critics.hidden=[8]",
 ]
-CHOICES = [*SMALL, "environment.id=ReachByChoice-v0", "workflow.target_every=1"]
+CHOICES = [*SMALL, "environment.id=ReachByChoice-v0", "workflow.target_update_interval=1"]
 COLLECT = "{collect: {steps: 400}}"
 
 # workflow: experiment, overrides, hooks of a cycle, and its components
@@ -30,23 +30,23 @@ CASES = {
         "ppo_cartpole",
         ["environment.num_envs=4", "environment.id=Reach-v0", "workflow.rollout_steps=400",
          "workflow.minibatch_size=200", NORMALIZED, "components.reward_normalizer.enabled=true"],
-        "update_controller",
+        "update",
         ["policy", "value", "observation_normalizer", "reward_normalizer"],
     ),
     "sac": (
-        "sac_pendulum", CONTINUOUS, "update_controller",
+        "sac_pendulum", CONTINUOUS, "update",
         ["policy", "critics", "target_critics", "temperature", "observation_normalizer"],
     ),
     "redq": (
-        "redq_pendulum", [*CONTINUOUS, "components.critics.copies=3"], "update_critics, update_policy",
+        "redq_pendulum", [*CONTINUOUS, "components.critics.ensemble_size=3"], "update_critics, update_policy",
         ["policy", "critics", "target_critics", "temperature", "observation_normalizer"],
     ),
     "dqn": (
-        "dqn_cartpole", [*CHOICES, "components.action_values.network.hidden=[8]"], "update_controller",
+        "dqn_cartpole", [*CHOICES, "components.action_values.network.hidden=[8]"], "update",
         ["action_values", "target_action_values", "observation_normalizer"],
     ),
     "iqn": (
-        "dqn_cartpole", ["workflow=iqn", *CHOICES, "components.action_values.network.hidden=[8]"], "update_controller",
+        "dqn_cartpole", ["workflow=iqn", *CHOICES, "components.action_values.network.hidden=[8]"], "update",
         ["action_values", "target_action_values", "observation_normalizer"],
     ),
     "dreamer": (
@@ -112,8 +112,8 @@ def test_a_frozen_target_does_not_follow():
     network = TargetNetwork(target, source, 1.0)
     nn.init.constant_(source.weight, 5.0)
     set_frozen(target, True)
-    network.follow()
+    network.update()
     assert target.weight.item() != 5.0
     set_frozen(target, False)
-    network.follow()
+    network.update()
     assert target.weight.item() == 5.0

@@ -40,7 +40,7 @@ def model(goes_on=None):
     parts = {"a": ArraySpec(shape=(2,), dtype="float32"), "b": ArraySpec(shape=(), dtype="float32")}
     spec = Spec(observation=parts, action=ArraySpec(shape=(2,), dtype="float32", low=-1.0, high=1.0), is_dict=True)
     target = "paddock.components.dynamics.latent_dynamics.LatentModel"
-    config = LatentModelConfig.model_validate({"_target_": target, "latent": 4, "goes_on": goes_on})
+    config = LatentModelConfig.model_validate({"_target_": target, "latent": 4, "continue": goes_on})
     torch.manual_seed(1)
     made = LatentModel(config, spec)
     made.learn_scale({"a": torch.randn(5, 10, 2) * 3 + 1, "b": torch.randn(5, 10)})
@@ -55,7 +55,7 @@ def window(batch=3, steps=6):
     return {
         "observation": {"a": torch.randn(batch, steps, 2), "b": torch.randn(batch, steps)},
         "action": torch.rand(batch, steps, 2),
-        "led_here": torch.zeros(batch, steps, 2),
+        "previous_actions": torch.zeros(batch, steps, 2),
         "reward": torch.randn(batch, steps),
         "is_first": is_first,
         "terminated": terminated,
@@ -82,7 +82,9 @@ def test_the_losses_are_the_naive_ones(goes_on):
                 found["next_observation"].append((made.decoder(state)[0] - scaled).square().mean())
                 found["reward"].append((made.predict_reward({"state": state})[0] - rows["reward"][b, t]) ** 2)
                 chance = made.predict_continue({"state": state})[0]
-                found["ending"].append(-(1 - chance if rows["terminated"][b, t] else chance).log() if goes_on else 0.0)
+                found["continue"].append(
+                    -(1 - chance if rows["terminated"][b, t] else chance).log() if goes_on else 0.0
+                )
             else:
                 state = encoded
     for name, values in found.items():
@@ -91,13 +93,13 @@ def test_the_losses_are_the_naive_ones(goes_on):
 
 def test_the_state_is_followed_by_actions_alone_and_begun_anew_with_an_episode():
     made, rows = model(), window()
-    seen = made.observe_sequence(rows["observation"], rows["led_here"], rows["is_first"])["state"]
+    seen = made.observe_sequence(rows["observation"], rows["previous_actions"], rows["is_first"])["state"]
     followed = follow(made, seen, rows["action"], rows["is_first"])
     assert torch.equal(followed[0, 2], seen[0, 2])
     assert not torch.equal(followed[0, 3], seen[0, 3])
     later = {**rows, "observation": {name: part.clone() for name, part in rows["observation"].items()}}
     later["observation"]["a"][:, 1:] += 5
-    changed = made.observe_sequence(later["observation"], rows["led_here"], rows["is_first"])["state"]
+    changed = made.observe_sequence(later["observation"], rows["previous_actions"], rows["is_first"])["state"]
     assert torch.equal(follow(made, changed, rows["action"], rows["is_first"])[1:], followed[1:])
 
 
@@ -124,7 +126,7 @@ def test_a_model_that_learns_from_a_recording_alone_finds_its_scale_there(prepar
     recorder.collector.collect(recorder.controllers["random"], recording, 200)
     recording.flush()
     source = f"buffers.dataset.sources=[{folder}]"
-    run = prepared(None, *TINY, "preset=model_from_recording", source, "training.phases.0.duration_updates=3")
+    run = prepared(None, *TINY, "preset=model_from_recording", source, "training.phases.pretrain.duration_updates=3")
     model = run.context.components["world_model"]
     assert not model.knows_scale
     run.run()
@@ -137,7 +139,7 @@ def test_each_update_moves_its_own_part_and_the_policy_learns_through_the_model(
     orchestrator = prepared(None, *TINY)
     workflow, context = orchestrator.workflow, orchestrator.context
     context.controllers.select("random")
-    phase = orchestrator.config.training.phases[2]
+    phase = orchestrator.config.training.phases["joint"]
     workflow.collect_step(400, phase=phase)
 
     def state(name):

@@ -97,7 +97,7 @@ def test_only_valid_steps_of_sequences_count_in_normalisation():
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_memory_answers_what_the_present_does_not_tell(prepared, cell):
-    hooks = "[{collect: {steps: 1_024}}, update_controller, {evaluate: {every_steps: 4_096}}]"
+    hooks = "[{collect: {steps: 1_024}}, update, {evaluate: {every_steps: 4_096}}]"
     outcome = prepared(
         "ppo_recall",
         "environment.arguments.delay=3",
@@ -149,7 +149,7 @@ if "Spot-v0" not in gymnasium.registry:
 
 
 def test_ppo_learns_from_pictures(prepared):
-    hooks = "[{collect: {steps: 1_024}}, update_controller, {evaluate: {every_steps: 4_096}}]"
+    hooks = "[{collect: {steps: 1_024}}, update, {evaluate: {every_steps: 4_096}}]"
     network = ["kernels=[4]", "strides=[2]", "channels=[8]", "hidden=[32]"]
     outcome = prepared(
         "ppo_cartpole",
@@ -157,7 +157,7 @@ def test_ppo_learns_from_pictures(prepared):
         *(f"+network@components.{part}.network=small_cnn" for part in ("policy", "value")),
         *(f"components.{part}.network.{setting}" for part in ("policy", "value") for setting in network),
         "workflow.rollout_steps=1_024",
-        "workflow.discount=0.5",
+        "workflow.gamma=0.5",
         "evaluation.episodes=20",
         f"training.phases=[{{name: learn, buffer: rollout, until: 'eval/return >= 9', workflow_hooks: {hooks}}}]",
         "training.total_steps=60_000",
@@ -168,7 +168,7 @@ def test_ppo_learns_from_pictures(prepared):
 @pytest.mark.parametrize("actions", [3, 4])
 def test_a_resumed_run_with_memory_is_bit_identical(prepared, actions):
     settings = [*SMALL, "training.total_steps=600", "checkpoint.every_steps=100"]
-    settings += ["training.phases.0.workflow_hooks=[{collect: {steps: 60}}, update_controller]"]
+    settings += ["training.phases.train.workflow_hooks=[{collect: {steps: 60}}, update]"]
     whole = prepared("ppo_recall", *settings, run="whole")
     whole.run()
     broken = prepared("ppo_recall", *settings, run="broken")

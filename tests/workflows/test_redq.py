@@ -9,11 +9,11 @@ TINY = [
     "environment.num_envs=4",
     "components.policy.network.hidden=[32, 32]",
     "components.critics.hidden=[32, 32]",
-    "components.critics.copies=5",
+    "components.critics.ensemble_size=5",
     "components.temperature.initial=0.05",
     "buffers.replay.batch_size=32",
     "evaluation.episodes=20",
-    "training.phases.0.duration_steps=200",
+    "training.phases.seed.duration_steps=200",
     "training.total_steps=2_000",
 ]
 
@@ -25,8 +25,8 @@ def test_redq_learns_to_reach_within_few_steps(prepared):
     outcome = prepared(
         "redq_pendulum",
         *TINY,
-        f"training.phases.1.workflow_hooks={hooks}",
-        "training.phases.1.until='eval/return >= -1.3'",
+        f"training.phases.joint.workflow_hooks={hooks}",
+        "training.phases.joint.until='eval/return >= -1.3'",
     ).run()
     assert outcome.latest["eval/return"] >= -1.3
     assert outcome.counters.updates > outcome.counters.agent_steps

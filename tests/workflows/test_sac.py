@@ -15,9 +15,7 @@ TINY = [
 
 
 def phases(seed, ratio, until="eval/return >= -1.3"):
-    hooks = (
-        f"[{{collect: {{steps: 4}}}}, {{update_controller: {{ratio: {ratio}}}}}, {{evaluate: {{every_steps: 400}}}}]"
-    )
+    hooks = f"[{{collect: {{steps: 4}}}}, {{update: {{ratio: {ratio}}}}}, {{evaluate: {{every_steps: 400}}}}]"
     return (
         f"training.phases=[{{name: seed, buffer: replay, controller: random, duration_steps: {seed}, "
         f"workflow_hooks: [{{collect: {{steps: 4}}}}]}}, "
@@ -64,7 +62,7 @@ def test_an_update_moves_what_it_should_and_nothing_else(prepared):
     orchestrator = prepared("sac_pendulum", *TINY)
     workflow, context = orchestrator.workflow, orchestrator.context
     context.controllers.select("random")
-    phase = orchestrator.config.training.phases[1]
+    phase = orchestrator.config.training.phases["joint"]
     workflow.collect_step(256, phase=phase)
 
     def state(name):
@@ -73,7 +71,7 @@ def test_an_update_moves_what_it_should_and_nothing_else(prepared):
     names = ("policy", "critics", "target_critics", "temperature")
     before = {name: state(name) for name in names}
     context.components["policy"].requires_grad_(False)
-    workflow.update_controller(context.buffers["replay"].sample(), phase=phase)
+    workflow.update(context.buffers["replay"].sample(), phase=phase)
     after = {name: state(name) for name in names}
     for key, value in after["target_critics"].items():
         expected = torch.lerp(before["target_critics"][key], after["critics"][key], 0.005)
@@ -82,7 +80,7 @@ def test_an_update_moves_what_it_should_and_nothing_else(prepared):
     for name in ("policy", "temperature"):
         assert all(torch.equal(before[name][key], after[name][key]) for key in before[name])
     context.components["policy"].requires_grad_(True)
-    metrics = workflow.update_controller(context.buffers["replay"].sample(), phase=phase)
+    metrics = workflow.update(context.buffers["replay"].sample(), phase=phase)
     assert not torch.equal(state("policy")["head.weight"], before["policy"]["head.weight"])
     assert not torch.equal(state("temperature")["log"], before["temperature"]["log"])
     assert {"train/entropy", "train/temperature", "train/value", "train/critic_loss"} <= metrics.keys()

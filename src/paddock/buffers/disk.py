@@ -25,7 +25,7 @@ class DiskConfig(SequenceConfig):
 
     folder: str
     length: int = 2
-    yields: Literal["sequences", "transitions"] = "sequences"
+    sample_as: Literal["sequences", "transitions"] = "sequences"
     segment_steps: int = 8_192
 
     def memory(self, spec: Spec, num_envs: int) -> int:
@@ -36,14 +36,14 @@ class DiskConfig(SequenceConfig):
 class DiskBuffer(SequenceBuffer):
     """A sequence buffer whose rows lie in files. A checkpoint links to the sealed ones; nothing is written twice.
 
-    With `yields: transitions` batches are those of a uniform replay: windows of two rows, as transitions [N, ...].
+    With `sample_as: transitions` batches are those of a uniform replay: windows of two rows, as transitions [N, ...].
     """
 
     config: DiskConfig
     _storage: DiskStorage
 
     def __init__(self, config: DiskConfig, spec: Spec, num_envs: int) -> None:
-        if config.yields == "transitions":
+        if config.sample_as == "transitions":
             config = config.model_copy(update={"length": 2, "crosses_episodes": False})
         super().__init__(config, spec, num_envs)
 
@@ -51,7 +51,7 @@ class DiskBuffer(SequenceBuffer):
         self, batch: int | None = None, length: int | None = None, generator: torch.Generator | None = None
     ) -> Batch:
         windows = super().sample(batch, length, generator)
-        return windows if self.config.yields == "sequences" else as_transitions(windows)
+        return windows if self.config.sample_as == "sequences" else as_transitions(windows)
 
     def adopt_segment(self, folder: Path, name: str) -> None:
         """Take a sealed segment of a checkpoint as its own, without reading it."""

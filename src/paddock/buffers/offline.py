@@ -26,7 +26,7 @@ class OfflineConfig(TargetSchema):
 
     sources: list[str] = Field(min_length=1)
     batch_size: int = Field(ge=1)
-    yields: Literal["transitions", "sequences"] = "transitions"
+    sample_as: Literal["transitions", "sequences"] = "transitions"
     length: int = Field(default=2, ge=1)
     crosses_episodes: bool = False
 
@@ -40,7 +40,7 @@ class OfflineBuffer:
         count = sum(len(rows["reward"]) for rows in parts)
         if not count:
             raise InputError(f"there is not one whole episode in {', '.join(config.sources)}.")
-        is_transitions = config.yields == "transitions"
+        is_transitions = config.sample_as == "transitions"
         settings = SequenceConfig(
             _target_="paddock.buffers.sequence.SequenceBuffer",
             capacity=count,
@@ -64,11 +64,11 @@ class OfflineBuffer:
     def sample(
         self, batch: int | None = None, length: int | None = None, generator: torch.Generator | None = None
     ) -> Batch:
-        """As `UniformBuffer.sample` or `SequenceBuffer.sample`, by what the configuration says it yields."""
+        """As `UniformBuffer.sample` or `SequenceBuffer.sample`, by `sample_as`."""
         windows = self._sequences.sample(batch, length, generator)
-        return as_transitions(windows) if self.config.yields == "transitions" else windows
+        return as_transitions(windows) if self.config.sample_as == "transitions" else windows
 
-    def fence(self) -> None:
+    def mark_discontinuity(self) -> None:
         """Nothing here follows from the environments."""
 
     def get_state(self) -> dict[str, Any]:

@@ -17,15 +17,15 @@ from paddock.core.specs import Spec
 class PrioritizedConfig(UniformConfig):
     """Options of a prioritized replay buffer."""
 
-    exponent: float = Field(default=0.6, ge=0)
-    floor: float = Field(default=1e-6, gt=0)
+    alpha: float = Field(default=0.6, ge=0)
+    eps: float = Field(default=1e-6, gt=0)
 
     def memory(self, spec: Spec, num_envs: int) -> int:
         return super().memory(spec, num_envs) + self.capacity * 9  # a leaf of the tree, and its part of the nodes
 
 
 class PrioritizedBuffer(UniformBuffer):
-    """Draws a transition with a chance in proportion to (|error| + floor) ** exponent.
+    """Draws a transition with a chance in proportion to (|error| + eps) ** alpha.
 
     A new transition gets the highest priority seen so far, so that it is likely to be replayed at least once. A batch
     also holds `index`, to give errors back with, and `probability`, for importance weights.
@@ -61,7 +61,7 @@ class PrioritizedBuffer(UniformBuffer):
     def update_priorities(self, index: Tensor, error: Tensor) -> None:
         """Tell how large the errors [N] of the transitions `index` [N] were."""
         # Single precision, as it is saved: a resumed run goes on with the same bits.
-        surprise = error.abs().add(self.config.floor).pow(self.config.exponent).cpu().numpy().astype(np.float32)
+        surprise = error.abs().add(self.config.eps).pow(self.config.alpha).cpu().numpy().astype(np.float32)
         self._highest = max(self._highest, float(surprise.max()))
         self._tree.assign(index.cpu().numpy(), surprise.astype(np.float64))
 

@@ -72,7 +72,7 @@ class RecordingBuffer:
     def sample(self) -> Any:
         raise InputError("a recording is only written; read it with paddock.buffers.offline.OfflineBuffer.")
 
-    def fence(self) -> None:
+    def mark_discontinuity(self) -> None:
         """Unfinished episodes cannot be finished any more."""
         self._builder.restart()
         self._running = [[] for _ in self._running]

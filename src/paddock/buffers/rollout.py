@@ -74,7 +74,7 @@ class RolloutBuffer:
         self._clear()
         return batch
 
-    def fence(self) -> None:
+    def mark_discontinuity(self) -> None:
         """The environments start afresh: the newest row's successor is lost, so that row is not used."""
         if self.position:
             self._arrays["valid"][self.position - 1] = False

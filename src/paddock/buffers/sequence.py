@@ -126,7 +126,7 @@ class SequenceBuffer:
         numbers = starts[:, None] + np.arange(length)
         rows = self._storage.read(copies[:, None], numbers)
         rows.pop("episode")
-        # A stream that was cut by a fence has no end of its own where the next episode begins.
+        # A stream that was cut by a discontinuity has no end of its own where the next episode begins.
         is_cut = rows["is_first"][:, 1:] & ~rows["terminated"][:, :-1]
         rows["truncated"][:, :-1] |= is_cut
         batch = nested(_tensors(rows))
@@ -145,7 +145,7 @@ class SequenceBuffer:
         }
         self._extras.write(copies[is_there], numbers[is_there], values)
 
-    def fence(self) -> None:
+    def mark_discontinuity(self) -> None:
         """The environments start afresh: what comes next does not follow from the newest rows."""
         self._builder.restart()
 

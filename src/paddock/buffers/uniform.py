@@ -23,13 +23,13 @@ class UniformConfig(TargetSchema):
     capacity: int = Field(ge=1)
     batch_size: int = Field(ge=1)
     n_step: int = Field(default=1, ge=1)
-    discount: float | None = Field(default=None, gt=0, le=1)
+    gamma: float | None = Field(default=None, gt=0, le=1)
     segment_steps: int = Field(default=32_768, ge=1)
 
     @model_validator(mode="after")
     def _check(self) -> UniformConfig:
-        if self.n_step > 1 and self.discount is None:
-            raise ValueError("n_step above 1 sums rewards and needs their discount: ${workflow.discount}")
+        if self.n_step > 1 and self.gamma is None:
+            raise ValueError("n_step above 1 sums rewards and needs gamma: ${workflow.gamma}")
         return self
 
     def memory(self, spec: Spec, num_envs: int) -> int:
@@ -57,7 +57,7 @@ class UniformBuffer:
         self._flat_observation = {name: _merged(array) for name, array in self._observation.items()}
         self._flat = {name: _merged(array) for name, array in self._arrays.items()}
         self._finals = FinalRing({name: (part.shape, part.dtype) for name, part in spec.observation.items()})
-        self._must_fence = False
+        self._is_discontinuous = False
         self.total = 0
 
     @property
@@ -70,7 +70,7 @@ class UniformBuffer:
 
     def add(self, transition: dict[str, Any]) -> None:
         """Store one step of all copies."""
-        if self.total == 0 or self._must_fence:
+        if self.total == 0 or self._is_discontinuous:
             self._restart(transition["observation"])
         row = self._open_row()
         for name in ("action", "reward", "terminated", "truncated", "valid"):
@@ -115,11 +115,11 @@ class UniformBuffer:
         before, after = (row % (self.rows + 1) * self.num_envs + copies for row in (rows, last + 1))
         batch["observation"], batch["next_observation"] = {}, {}
         for name, array in self._flat_observation.items():
-            following = array.take(after, 0)
+            next_observation = array.take(after, 0)
             if len(ended):
-                following[ended] = self._finals.get(name, final[ended])
+                next_observation[ended] = self._finals.get(name, final[ended])
             batch["observation"][name] = torch.from_numpy(array.take(before, 0))
-            batch["next_observation"][name] = torch.from_numpy(following)
+            batch["next_observation"][name] = torch.from_numpy(next_observation)
         return batch
 
     def get_state(self) -> dict[str, Any]:
@@ -133,9 +133,9 @@ class UniformBuffer:
         self._finals.clear()
         self._write_observation(self.total, state["last_observation"])
 
-    def fence(self) -> None:
+    def mark_discontinuity(self) -> None:
         """The environments start afresh: what comes next does not follow from the newest row."""
-        self._must_fence = self.total > 0
+        self._is_discontinuous = self.total > 0
 
     def segments(self) -> list[Segment]:
         if self.total == 0:
@@ -192,10 +192,10 @@ class UniformBuffer:
 
     def _restart(self, observation: dict[str, np.ndarray]) -> None:
         """Begin with `observation`. Where rows are there already, an unusable one parts the old from the new."""
-        if self._must_fence:
+        if self._is_discontinuous:
             self._arrays["valid"][self._open_row()] = False
             self.total += 1
-        self._must_fence = False
+        self._is_discontinuous = False
         self._write_observation(self.total, observation)
 
     def _draw(self, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -206,16 +206,16 @@ class UniformBuffer:
         return rows % self.rows * self.num_envs + copies
 
     def _look_ahead(self, rows: np.ndarray, copies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Discounted reward [N] from each row on, and over how many steps [N]: an episode's end, a fence and the
-        newest row cut it short."""
-        assert self.config.discount is not None
+        """Discounted reward [N] from each row on, and over how many steps [N]: an episode's end, a discontinuity
+        and the newest row cut it short."""
+        assert self.config.gamma is not None
         ahead = rows[:, None] + np.arange(self.config.n_step)
         places = self._places(ahead, copies[:, None])
         done = self._flat["terminated"].take(places) | self._flat["truncated"].take(places)
         is_usable = self._flat["valid"].take(places) & (ahead < self.total)
         is_usable[:, 1:] &= ~done[:, :-1]
         reached = np.logical_and.accumulate(is_usable, 1)
-        powers = self.config.discount ** np.arange(self.config.n_step)
+        powers = self.config.gamma ** np.arange(self.config.n_step)
         reward = (self._flat["reward"].take(places) * powers * reached).sum(1)
         return reward.astype(np.float32), reached.sum(1)
 

@@ -29,7 +29,7 @@ def from_vector(vectors: Tensor, action: ArraySpec) -> Tensor:
     return vectors.reshape(*vectors.shape[:-1], *action.shape)
 
 
-def led_here(vectors: Tensor, is_first: Tensor) -> Tensor:
+def previous_actions(vectors: Tensor, is_first: Tensor) -> Tensor:
     """From the action taken upon each row [B, T, A] to the one that led to it; none (zeros) before a first row."""
     before = torch.cat([torch.zeros_like(vectors[:, :1]), vectors[:, :-1]], 1)
     return before * ~is_first.unsqueeze(-1)

@@ -17,7 +17,7 @@ class NormalizerConfig(TargetSchema):
 
     enabled: bool = True
     clip: float = Field(default=10.0, gt=0)
-    least_deviation: float = Field(default=1e-4, gt=0)
+    min_std: float = Field(default=1e-4, gt=0)
 
 
 class ObservationNormalizer(nn.Module):
@@ -28,7 +28,7 @@ class ObservationNormalizer(nn.Module):
         self.config = config
         floats = {name: part for name, part in spec.observation.items() if part.dtype.startswith("float")}
         self.statistics = nn.ModuleDict(
-            {name: RunningMoments(part.shape, config.least_deviation) for name, part in floats.items()}
+            {name: RunningMoments(part.shape, config.min_std) for name, part in floats.items()}
         )
 
     def forward(self, observation: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -55,7 +55,7 @@ class RewardNormalizer(nn.Module):
     def __init__(self, config: NormalizerConfig, spec: Spec) -> None:
         super().__init__()
         self.config = config
-        self.statistics = RunningMoments((), config.least_deviation)
+        self.statistics = RunningMoments((), config.min_std)
         self.running_return: np.ndarray | None = None
 
     def forward(self, reward: Tensor) -> Tensor:
@@ -63,14 +63,14 @@ class RewardNormalizer(nn.Module):
             return reward
         return (reward * self.statistics.inverse_deviation).clamp(-self.config.clip, self.config.clip)
 
-    def update(self, reward: np.ndarray, done: np.ndarray, discount: float) -> None:
+    def update(self, reward: np.ndarray, done: np.ndarray, gamma: float) -> None:
         """Learn from a rollout; `reward` and `done` are [T, B]."""
         if not self.config.enabled or is_frozen(self):
             return
         running = np.zeros(reward.shape[1]) if self.running_return is None else self.running_return
         returns = np.empty(reward.shape, np.float64)
         for t in range(len(reward)):
-            running = running * discount + reward[t]
+            running = running * gamma + reward[t]
             returns[t] = running
             running = running * ~done[t]
         self.running_return = running
@@ -93,10 +93,10 @@ class RunningMoments(nn.Module):
     offset: Tensor
     inverse_deviation: Tensor
 
-    def __init__(self, shape: tuple[int, ...], least_deviation: float = 1e-4) -> None:
+    def __init__(self, shape: tuple[int, ...], min_std: float = 1e-4) -> None:
         super().__init__()
         self.shape = shape
-        self.least_variance = least_deviation**2
+        self.least_variance = min_std**2
         self.register_buffer("mean", torch.zeros(shape, dtype=torch.float64))
         self.register_buffer("variance", torch.ones(shape, dtype=torch.float64))
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))

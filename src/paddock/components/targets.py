@@ -9,24 +9,24 @@ from paddock.components.freezing import is_frozen
 
 
 class TargetNetwork:
-    """Lets `target` follow `source`: a step of `rate` towards it with every call, or a copy with a rate of 1.
+    """Moves `target` towards `source`: a step of `tau` with every update, or a copy with a tau of 1.
 
     All parameters move in one operation; a frozen target stays where it is. A checkpoint holds the target as a
     component of its own.
     """
 
-    def __init__(self, target: nn.Module, source: nn.Module, rate: float) -> None:
+    def __init__(self, target: nn.Module, source: nn.Module, tau: float) -> None:
         target.load_state_dict(source.state_dict())
-        self.rate = rate
+        self.tau = tau
         self._component = target
         self._target: list[Tensor] = list(target.parameters())
         self._source: list[Tensor] = list(source.parameters())
 
     @torch.no_grad()
-    def follow(self) -> None:
+    def update(self) -> None:
         if is_frozen(self._component):
             return
-        if self.rate == 1:
+        if self.tau == 1:
             torch._foreach_copy_(self._target, self._source)
         else:
-            torch._foreach_lerp_(self._target, self._source, self.rate)
+            torch._foreach_lerp_(self._target, self._source, self.tau)

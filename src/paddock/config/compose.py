@@ -23,7 +23,9 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from paddock.config.renamed import GROUPS, rename, rename_key, renamed_groups, say_renamed
+from paddock.config import sources
+from paddock.config.phases import guard_override
+from paddock.config.renamed import GROUPS, rename, rename_key, rename_references, renamed_groups, say_renamed
 from paddock.core.errors import InputError, unknown_choice
 from paddock.core.mappings import flatten
 
@@ -79,30 +81,26 @@ def compose(
         experiment = own_experiment or experiment
         choices = {"experiment": experiment, "preset": preset}
         arguments = [f"{group}={_checked(group, name, folders)}" for group, name in choices.items() if name]
-        arguments += [_as_override(text, folders) for text in overrides]
-        extra_folders = ",".join(f"file://{folder}" for folder in folders[1:])
+        arguments += [_as_override(guard_override(text), folders) for text in overrides]
+        sources.register()
+        extra_folders = ",".join(f"{sources.SCHEME}://{folder}" for folder in folders[1:])
         arguments.append(f"hydra.searchpath=[{extra_folders}]")
         try:
             with _HYDRA, initialize_config_dir(str(SHIPPED), version_base="1.3"):
                 merged = hydra_compose(PRIMARY, arguments)
-                resolved = OmegaConf.to_container(merged, resolve=True)
                 loader = GlobalHydra.instance().config_loader()
-                sources = loader.compute_defaults_list(PRIMARY, arguments, RunMode.RUN).defaults
+                merged_files = loader.compute_defaults_list(PRIMARY, arguments, RunMode.RUN).defaults
+                layers = [*_file_layers(merged_files, folders), _command_line(overrides, folders)]
+                values, found = _resolved(merged, layers)
         except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
             text = _plain(error)
             raise InputError(f"the configuration cannot be composed: {text}{renamed_groups(text)}") from error
-        assert isinstance(resolved, dict)
-        values = {str(key): value for key, value in resolved.items()}
-        layers = [*_file_layers(sources, folders), _command_line(overrides, folders)]
-        origins = _origins(values, layers)
+        origins = _origins(values, layers, found)
         if user is not None and own_experiment:
             copied = f"{folders[-1] / 'experiment' / own_experiment}.yaml"
             origins = {key: text.replace(copied, str(user)) for key, text in origins.items()}
-    superseded = _superseded(layers, _aliases(merged))
-    values, found = rename(values, partial(_is_of_the_user, origins))
     say_renamed(found)
-    old_last = sorted(origins.items(), key=lambda item: rename_key(item[0], found) != item[0])
-    origins = {rename_key(key, found): origin for key, origin in old_last}
+    superseded = _superseded(layers, _aliases(merged))
     return Composed(values, origins, {rename_key(key, found): old for key, old in superseded.items()})
 
 
@@ -192,11 +190,24 @@ def _plain(error: Exception) -> str:
     return " ".join(line.strip() for line in str(error).splitlines() if "full_key" not in line).strip()
 
 
-def _origins(values: Mapping[str, Any], layers: Sequence[_Layer]) -> dict[str, str]:
-    """Where each leaf of `values` was last written: a file and line, or the command line."""
+def _resolved(merged: Any, layers: Sequence[_Layer]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The values in today's words, and which keys were renamed. Renamed first: what is interpolated from a renamed
+    option has to get the value that a person wrote under the old word."""
+    raw = OmegaConf.to_container(merged, resolve=False)
+    assert isinstance(raw, dict)
+    plain = {str(key): value for key, value in raw.items()}
+    values, found = rename(plain, partial(_is_of_the_user, _origins(plain, layers, {})))
+    resolved = OmegaConf.to_container(OmegaConf.create(rename_references(values)), resolve=True)
+    assert isinstance(resolved, dict)
+    return {str(key): value for key, value in resolved.items()}, found
+
+
+def _origins(values: Mapping[str, Any], layers: Sequence[_Layer], found: Mapping[str, str]) -> dict[str, str]:
+    """Where each leaf of `values` was last written, under its own or its old name: a file and line, or the command
+    line."""
     written: dict[str, str] = {}
     for layer in layers:
-        written |= layer.places
+        written |= {rename_key(key, found): place for key, place in layer.places.items()}
     return {key: origin for key, _ in flatten(values) if (origin := _longest(key, written))}
 
 
@@ -237,10 +248,10 @@ def _aliases(merged: Any) -> dict[str, str]:
     return {key: match[1] for key, match in whole.items() if match}
 
 
-def _file_layers(sources: Sequence[Any], folders: Sequence[Path]) -> list[_Layer]:
+def _file_layers(merged: Sequence[Any], folders: Sequence[Path]) -> list[_Layer]:
     """One layer for each file, in the order in which they were merged."""
     found = []
-    for source in sources:
+    for source in merged:
         if source.config_path is not None and not source.config_path.startswith("hydra"):
             file = _find(source.config_path, folders)
             if file is not None:

@@ -49,14 +49,14 @@ def _scale_once(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _say_it_in_the_fields_words(values: dict[str, Any]) -> dict[str, Any]:
-    """Version 3 had words of its own for options and metrics: see `paddock.config.renamed`."""
+    """Version 3 had words of its own for options and metrics, and lists of phases: see `paddock.config.renamed`."""
     values, _ = rename(values)
     evaluation = values.get("evaluation") or {}
     if "metric" in evaluation:
         evaluation["metric"] = rename_metrics(str(evaluation["metric"]))
     if isinstance(evaluation.get("records"), dict):
         evaluation["records"] = {rename_metrics(name): better for name, better in evaluation["records"].items()}
-    phases = (values.get("training") or {}).get("phases") or []
+    phases = ((values.get("training") or {}).get("phases") or {}).values()
     alerts = ((values.get("monitoring") or {}).get("alerts") or {}).values()
     for part, key in [*((phase, "until") for phase in phases), *((alert, "when") for alert in alerts)]:
         if isinstance(part, dict) and isinstance(part.get(key), str):

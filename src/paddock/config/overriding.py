@@ -8,11 +8,13 @@ from typing import Any
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from paddock.config.phases import guard_override
+from paddock.config.renamed import rename, say_renamed
 from paddock.core.errors import InputError
 
 
 def with_overrides(saved: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """The saved values with `key=value` applied.
+    """The saved values with `key=value` applied; old words in what was typed become today's.
 
     What was typed may refer to other values and to the environment, as on the command line of a new run. A saved text
     stays the text that it is, `${oc.env:HOME}` included: it was resolved when the run was made, or it came from
@@ -20,14 +22,17 @@ def with_overrides(saved: Mapping[str, Any], overrides: Sequence[str]) -> dict[s
     """
     texts: list[str] = []
     try:
-        merged = OmegaConf.merge(OmegaConf.create(_hidden(saved, texts)), OmegaConf.from_dotlist(list(overrides)))
+        typed = OmegaConf.from_dotlist([guard_override(text) for text in overrides])
+        merged = OmegaConf.merge(OmegaConf.create(_hidden(saved, texts)), typed)
         values = OmegaConf.to_container(merged, resolve=True)
     except (ValueError, OmegaConfBaseException) as error:
         given = f"the overrides {' '.join(overrides)}" if overrides else "the saved configuration"
         raise InputError(f"{given} cannot be read: {' '.join(str(error).split())}") from error
     shown = _shown(values, texts)
     assert isinstance(shown, dict)
-    return {str(key): value for key, value in shown.items()}
+    renamed, found = rename({str(key): value for key, value in shown.items()})
+    say_renamed(found)
+    return renamed
 
 
 def _hidden(values: Any, texts: list[str]) -> Any:

@@ -12,20 +12,95 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from paddock.config.moved import OWN, current_name
+from paddock.config.phases import HOOKS as HOOKS_KEY
+from paddock.config.phases import phases_by_name
 
 log = logging.getLogger(__name__)
 
 TARGET = "_target_"
+_REPLAY = {"discount": "gamma", "target_rate": "tau"}
+_PLAN = {"spread": "std", "least_spread": "min_std"}
+_ACTOR = {
+    "impulses.chance": "ez_greedy.epsilon",
+    "impulses.steps": "ez_greedy.duration",
+    "impulses": "ez_greedy",
+}
 OPTIONS: dict[str, dict[str, str]] = {
     "": {
         "evaluation.judge": "evaluation.evaluator",
+        "reward.discount": "reward.gamma",
     },
+    "buffers.disk.DiskBuffer": {"yields": "sample_as"},
+    "buffers.offline.OfflineBuffer": {"yields": "sample_as"},
+    "buffers.prioritized.PrioritizedBuffer": {"discount": "gamma", "exponent": "alpha", "floor": "eps"},
+    "buffers.uniform.UniformBuffer": {"discount": "gamma"},
+    "components.controllers.critics.Critics": {"copies": "ensemble_size"},
+    "components.controllers.latent_control.LatentPolicy": {
+        "deviation": "std",
+        "uniform_share": "unimix",
+        "latent.uniform_share": "latent.unimix",
+    },
+    "components.controllers.latent_control.LatentValue": {"latent.uniform_share": "latent.unimix"},
+    "components.controllers.planners.CEM": _PLAN,
+    "components.controllers.planners.MPPI": _PLAN,
+    "components.controllers.policy.StochasticPolicy": {"guesses": "auxiliary_targets"},
+    "components.dynamics.latent_dynamics.LatentModel": {"goes_on": "continue"},
+    "components.dynamics.world_model.WorldModel": {"rssm.uniform_share": "rssm.unimix", "goes_on": "continue"},
+    "components.networks.multi_input.MultiInput": {"pictures": "images", "numbers": "vector"},
+    "components.normalizers.ObservationNormalizer": {"least_deviation": "min_std"},
+    "components.normalizers.RewardNormalizer": {"least_deviation": "min_std"},
+    "racing.env.vector.make": {"reward.discount": "reward.gamma"},
+    "rollout.actor.PolicyActor": {"carries": "saved_with"},
+    "rollout.model_actors.DeterministicActor": _ACTOR,
+    "rollout.model_actors.PlanningActor": {**_ACTOR, "discount": "gamma"},
+    "rollout.model_actors.StochasticActor": _ACTOR,
+    "workflows.dqn.DQN": {
+        **_REPLAY,
+        "target_every": "target_update_interval",
+        "importance_exponent": "beta",
+        "huber": "huber_delta",
+    },
+    "workflows.dreamer.Dreamer": {
+        "dreams": "imagination_starts",
+        "discount": "gamma",
+        "decay": "lambda",
+        "scales.goes_on": "scales.continue",
+        "entropy_scale": "entropy_coef",
+        "slow_rate": "tau",
+        "slow_every": "target_update_interval",
+        "replay_value_scale": "replay_value_coef",
+    },
+    "workflows.latent_actor.LatentActor": {"discount": "gamma", "scales.ending": "scales.continue"},
+    "workflows.planet.PlaNet": {"scales.goes_on": "scales.continue"},
+    "workflows.ppo.PPO": {
+        "discount": "gamma",
+        "gae_decay": "gae_lambda",
+        "clip": "clip_ratio",
+        "value_scale": "value_coef",
+        "entropy_scale": "entropy_coef",
+        "guess_scale": "aux_coef",
+    },
+    "workflows.redq.REDQ": _REPLAY,
+    "workflows.sac.SAC": _REPLAY,
 }
 """Old option -> new option, by the `_target_` that has it, as it is called today without `paddock.`; by "" those of the
 configuration itself. Both are dotted where the option is inside another one."""
 GROUPS = {"judging": "evaluation"}
 """Old folder of YAML -> new folder."""
-METRICS: dict[str, str] = {}
+HOOKS: dict[str, dict[str, str]] = {
+    "workflows.dqn.DQN": {"update_controller": "update"},
+    "workflows.ppo.PPO": {"update_controller": "update"},
+    "workflows.sac.SAC": {"update_controller": "update"},
+}
+"""Old hook -> new hook, by the workflow's `_target_`."""
+METRICS: dict[str, str] = {
+    "controller/dreamed_reward": "controller/imagined_reward",
+    "train/divergence": "train/kl",
+    "train/ending_loss": "train/continue_loss",
+    "train/goes_on_loss": "train/continue_loss",
+    "train/guess_error": "train/aux_loss",
+    "train/value_spread": "train/value_std",
+}
 """Old metric -> new metric, with their prefixes."""
 
 
@@ -37,6 +112,9 @@ def rename(
     is_chosen: whether a person wrote the new key (dotted, a leaf) as well; theirs then stays.
     """
     renamed: dict[str, Any] = copy.deepcopy(dict(values))
+    training = renamed.get("training")
+    if isinstance(training, dict) and "phases" in training:
+        training["phases"] = phases_by_name(training["phases"])
     found: dict[str, str] = {}
     for path, node in list(_owners(renamed, "")):
         target = current_name(str(node[TARGET])) if TARGET in node else ""
@@ -45,7 +123,7 @@ def rename(
         for old, new in OPTIONS.get(target.removeprefix(OWN), {}).items():
             if _move(node, path, old, new, is_chosen):
                 found[_join(path, old)] = _join(path, new)
-    return renamed, found
+    return renamed, found | _rename_hooks(renamed)
 
 
 def rename_key(key: str, found: Mapping[str, str]) -> str:
@@ -54,6 +132,26 @@ def rename_key(key: str, found: Mapping[str, str]) -> str:
         if key == old or key.startswith(f"{old}."):
             return new + key.removeprefix(old)
     return key
+
+
+def rename_references(values: Any) -> Any:
+    """A configuration that is not resolved yet, whose `${workflow.discount}` become `${workflow.gamma}`."""
+    stale = {
+        _join(path, old): _join(path, new)
+        for path, node in _owners(values, "")
+        for old, new in OPTIONS.get(current_name(str(node.get(TARGET, ""))).removeprefix(OWN), {}).items()
+    }
+    return _with_references(values, stale)
+
+
+def _with_references(values: Any, stale: Mapping[str, str]) -> Any:
+    if isinstance(values, dict):
+        return {key: _with_references(value, stale) for key, value in values.items()}
+    if isinstance(values, list):
+        return [_with_references(value, stale) for value in values]
+    if not isinstance(values, str) or "${" not in values:
+        return values
+    return re.sub(r"(?<=[{:])[\w.]+", lambda match: rename_key(match[0], stale), values)
 
 
 def rename_metrics(text: str) -> str:
@@ -86,14 +184,34 @@ def _owners(node: Any, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
             yield from _owners(value, _join(path, str(index)))
 
 
+def _rename_hooks(values: dict[str, Any]) -> dict[str, str]:
+    """Give the hooks of all phases the names that the workflow has for them; says which were renamed."""
+    workflow, found = values.get("workflow"), {}
+    table = HOOKS.get(str(workflow.get(TARGET, "")).removeprefix(OWN), {}) if isinstance(workflow, dict) else {}
+    phases = (values.get("training") or {}).get("phases") if table else None
+    for name, phase in phases.items() if isinstance(phases, dict) else ():
+        hooks = phase.get(HOOKS_KEY) if isinstance(phase, dict) else None
+        if isinstance(hooks, dict) and (old := [hook for hook in hooks if hook in table]):
+            # An old word wins over a new one that was there before: somebody wrote it on top.
+            kept = {hook: value for hook, value in hooks.items() if hook not in [table[one] for one in old]}
+            phase[HOOKS_KEY] = {table.get(hook, hook): value for hook, value in kept.items()}
+            place = f"training.phases.{name}.{HOOKS_KEY}"
+            found |= {f"{place}.{hook}": f"{place}.{table[hook]}" for hook in old}
+    return found
+
+
 def _move(node: dict[str, Any], path: str, old: str, new: str, is_chosen: Callable[[str], bool]) -> bool:
     parent, name = _parent(node, old)
     if parent is None or name not in parent:
         return False
     value = parent.pop(name)
     for leaf, content in _leaves(value, new):
-        if not is_chosen(_join(path, leaf)):
+        if content != {} and not is_chosen(_join(path, leaf)):
             _put(node, leaf, content)
+    if not parent and parent is not node:  # All of it was renamed.
+        above, inner = _parent(node, old.rpartition(".")[0])
+        if above is not None:
+            del above[inner]
     return True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 import typing
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -99,15 +100,16 @@ def _child(values: Any, part: int | str) -> Any:
 def _annotation_of(annotation: Any, part: int | str) -> Any:
     model = None if isinstance(part, int) else _model_in(annotation)
     if model is not None:
-        field = model.model_fields.get(str(part))
-        return field.annotation if field else None
+        fields = {field.alias or name: field for name, field in model.model_fields.items()}
+        return fields[str(part)].annotation if part in fields else None
     arguments = typing.get_args(annotation)
     return arguments[-1] if arguments else None
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
     """The model in an annotation: itself, or the one inside an Optional."""
-    for candidate in [annotation, *typing.get_args(annotation)]:
+    inner = typing.get_args(annotation) if typing.get_origin(annotation) in (typing.Union, types.UnionType) else ()
+    for candidate in [annotation, *inner]:
         if isinstance(candidate, type) and issubclass(candidate, BaseModel):
             return candidate
     return None

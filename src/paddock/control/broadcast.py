@@ -16,7 +16,7 @@ from paddock.control.requests import Control
 from paddock.core.errors import PaddockError
 from paddock.core.pace import Pacer, RateLimit
 from paddock.rollout.actor import ActorModule
-from paddock.rollout.episodes import MakeEnv, episode_frames, undisturbed
+from paddock.rollout.episodes import MakeEnv, episode_frames, evaluation_mode
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ class Film:
 
     def _picture(self) -> np.ndarray:
         actor = self._actor()
-        with undisturbed(actor, FILM_SEED):
+        with evaluation_mode(actor, FILM_SEED):
             if self._env is None:
                 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
                 self._env = self._make_env(1, "rgb_array")

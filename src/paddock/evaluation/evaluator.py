@@ -13,7 +13,7 @@ from pydantic import Field
 from paddock.config.schema import Part, Schema
 from paddock.render.video import write_video
 from paddock.rollout.actor import ActorModule
-from paddock.rollout.episodes import MakeEnv, episode_frames, undisturbed, whole_episodes
+from paddock.rollout.episodes import MakeEnv, episode_frames, evaluation_mode, whole_episodes
 
 MAX_COPIES = 64
 
@@ -87,7 +87,7 @@ def evaluate(actor: ActorModule, make_env: MakeEnv, *, episodes: int, seed: int,
     lengths: list[list[int]] = [[] for _ in range(copies)]
     env = make_env(copies, None)
     try:
-        with undisturbed(actor, seed):
+        with evaluation_mode(actor, seed):
             for copy, total, length in whole_episodes(actor, env, seed, deterministic):
                 if len(returns[copy]) < share[copy]:
                     returns[copy].append(total)
@@ -104,7 +104,7 @@ def record_video(actor: ActorModule, make_env: MakeEnv, file: Path, *, seed: int
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # Frames are drawn in memory; no screen is asked for.
     env = make_env(1, "rgb_array")
     try:
-        with undisturbed(actor, seed):
+        with evaluation_mode(actor, seed):
             rate = float(env.metadata.get("render_fps", 30))
             return write_video(file, episode_frames(actor, env, seed, deterministic), frames_per_second=rate)
     finally:

@@ -18,7 +18,6 @@ from paddock.config.compose import Composed, compose
 from paddock.config.inheritance import settle
 from paddock.config.migrate import migrate
 from paddock.config.overriding import with_overrides
-from paddock.config.renamed import rename, say_renamed
 from paddock.config.validate import validate
 from paddock.core.errors import InputError
 from paddock.core.files import files_like
@@ -167,9 +166,7 @@ def _changed(saved: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
         key = text.partition("=")[0].lstrip("+~")
         if not any(key == allowed or key.startswith(allowed + ".") for allowed in MAY_CHANGE_ON_RESUME):
             raise InputError(f"'{text}' cannot be changed in a resumed run. {RESUME_RULE}")
-    values, found = rename(with_overrides(saved, overrides))
-    say_renamed(found)
-    return values
+    return with_overrides(saved, overrides)
 
 
 def _tell_changes(run: RunFolder, code: KeptCode) -> None:

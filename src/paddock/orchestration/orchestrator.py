@@ -74,7 +74,7 @@ class Orchestrator:
         self.context = context
         self.counters = context.counters
         self.metrics = Metrics()
-        self.scheduler = PhaseScheduler(config.training.phases, self.metrics.latest)
+        self.scheduler = PhaseScheduler(list(config.training.phases.values()), self.metrics.latest)
         self.checkpoints = CheckpointStore(run.checkpoints, config.checkpoint)
         self.control = Control()
         self.monitor = Monitor(
@@ -162,7 +162,7 @@ class Orchestrator:
 
     def standing(self) -> Standing:
         """Where the run stands at this moment; safe to ask from another thread."""
-        phase = self.scheduler.current_phase() or self.config.training.phases[-1]
+        phase = self.scheduler.current_phase() or list(self.config.training.phases.values())[-1]
         steps = self.counters.agent_steps + self.context.collector.steps_under_way
         word = STOPPING if self.control.stop_requested_by else "paused" if self.is_paused else phase.name
         return Standing(steps, self.seconds, word, self._stopwatch.current)
@@ -375,7 +375,7 @@ class Orchestrator:
         for name, buffer in context.buffers.items():
             self.checkpoints.load_buffer(checkpoint, name, buffer)
             if not context.collector.is_exact:
-                buffer.fence()
+                buffer.mark_discontinuity()
         if "controllers" in state:  # Not in checkpoints of format 1.
             context.controllers.set_state(state["controllers"])
         context.collector.set_state(state["collector"], agent_steps=self.counters.agent_steps)
@@ -394,8 +394,12 @@ class Orchestrator:
     def _finish(self) -> Outcome:
         """Evaluate the final policy, save, and say how it went."""
         asked = self.control.stop_requested_by
-        phase = self.scheduler.current_phase() or self.config.training.phases[-1]
-        evaluates = any(hook.name == EVALUATE for one in self.config.training.phases for hook in one.workflow_hooks)
+        phase = self.scheduler.current_phase() or list(self.config.training.phases.values())[-1]
+        evaluates = any(
+            hook.method == EVALUATE
+            for one in self.config.training.phases.values()
+            for hook in one.workflow_hooks.values()
+        )
         seen = (self._last_evaluation or {}).get("updates")
         if evaluates and asked is None and seen != self.counters.updates:
             self._evaluate()

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from paddock.config.phases import hooks_by_name
 from paddock.config.schema import Schema
 from paddock.core.cadence import Every, Ratio
 from paddock.core.conditions import parse_condition
@@ -16,9 +17,13 @@ COLLECT, EVALUATE = "collect", "evaluate"
 
 
 class HookConfig(Schema):
-    """A hook and when it is due. Without a cadence it runs once a cycle."""
+    """A hook and when it is due. Without a cadence it runs once a cycle.
 
-    name: str
+    name: its key in the phase; hook: the workflow's method, where that is not the name (a hook that comes twice).
+    """
+
+    name: str = Field(exclude=True)
+    hook: str | None = None
     steps: int | None = Field(default=None, ge=1)
     ratio: float | None = Field(default=None, gt=0)
     every_steps: int | None = Field(default=None, ge=1)
@@ -29,15 +34,20 @@ class HookConfig(Schema):
         cadences = [self.steps, self.ratio, self.every_steps, self.every_updates]
         if sum(value is not None for value in cadences) > 1:
             raise ValueError("takes one cadence of steps, ratio, every_steps, every_updates")
-        if (self.name == COLLECT) != (self.steps is not None):
+        if (self.method == COLLECT) != (self.steps is not None):
             raise ValueError("steps is for collect, and collect needs it: write `collect: {steps: 64}`")
         return self
 
+    @property
+    def method(self) -> str:
+        """What is called: a method of the workflow, `collect` or `evaluate`."""
+        return self.hook or self.name
+
 
 class PhaseConfig(Schema):
-    """One phase: what happens in it, in which order, and when it is over."""
+    """One phase: what happens in it, in which order, and when it is over. Its name is its key among the phases."""
 
-    name: str
+    name: str = Field(exclude=True)
     type: Literal["online", "offline", "eval_only"] = "online"
     buffer: str | None = None
     controller: str | None = None
@@ -47,15 +57,12 @@ class PhaseConfig(Schema):
     until: str | None = None
     freeze: list[str] = Field(default_factory=list)
     reward: dict[str, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
-    workflow_hooks: list[HookConfig] = Field(min_length=1)
+    workflow_hooks: dict[str, HookConfig] = Field(min_length=1)
 
     @field_validator("workflow_hooks", mode="before")
     @classmethod
-    def _expand(cls, hooks: Any) -> Any:
-        """`collect` and `collect: {steps: 64}` as people write them, into records."""
-        if not isinstance(hooks, list):
-            return hooks
-        return [_expand_hook(hook) for hook in hooks]
+    def _name_hooks(cls, hooks: Any) -> Any:
+        return with_names(hooks_by_name(hooks))
 
     @field_validator("until")
     @classmethod
@@ -66,7 +73,8 @@ class PhaseConfig(Schema):
 
     @model_validator(mode="after")
     def _check(self) -> PhaseConfig:
-        names = [hook.name for hook in self.workflow_hooks]
+        hooks = self.workflow_hooks.values()
+        names = [hook.method for hook in hooks]
         if self.type == "online" and COLLECT not in names:
             raise ValueError("an online phase has to collect; make it offline, or add `collect: {steps: 64}`")
         if self.type != "online" and COLLECT in names:
@@ -75,11 +83,9 @@ class PhaseConfig(Schema):
             raise ValueError("an eval_only phase has no hook but evaluate")
         if self.type != "eval_only" and self.buffer is None:
             raise ValueError("has to name the buffer it collects into or learns from")
-        if self.type != "online" and (
-            self.duration_steps or any(hook.ratio or hook.every_steps for hook in self.workflow_hooks)
-        ):
+        if self.type != "online" and (self.duration_steps or any(hook.ratio or hook.every_steps for hook in hooks)):
             raise ValueError("counts environment steps without collecting any; count updates or cycles instead")
-        if self.type == "offline" and all(hook.every_updates for hook in self.workflow_hooks):
+        if self.type == "offline" and all(hook.every_updates for hook in hooks):
             raise ValueError("never does anything: one of its hooks has to run every cycle")
         return self
 
@@ -89,14 +95,11 @@ class PhaseConfig(Schema):
         return any(value is not None for value in durations) or self.type == "eval_only"
 
 
-def _expand_hook(hook: Any) -> Any:
-    if isinstance(hook, str):
-        return {"name": hook}
-    if isinstance(hook, Mapping) and len(hook) == 1 and "name" not in hook:
-        ((name, cadence),) = hook.items()
-        if isinstance(cadence, Mapping):
-            return {"name": name, **cadence}
-    return hook
+def with_names(entries: Any) -> Any:
+    """Entries by name, each of which is told its own."""
+    if not isinstance(entries, Mapping):
+        return entries
+    return {name: {**one, "name": name} if isinstance(one, Mapping) else one for name, one in entries.items()}
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,7 @@ class PhaseScheduler:
         self._metrics = metrics
         self._index = self._hook = self._steps = self._updates = self._cycles = 0
         self._has_acted = False
+        self._hooks: list[HookConfig] = []
         self._cadences: list[Every | Ratio | None] = []
         self._enter(0)
 
@@ -139,13 +143,13 @@ class PhaseScheduler:
         while (phase := self.current_phase()) is not None:
             if self._hook == 0 and self._cycles and self._is_over(phase):
                 self._enter(self._index + 1)
-            elif self._hook == len(phase.workflow_hooks):
+            elif self._hook == len(self._hooks):
                 self._hook = 0
                 self._cycles += 1
                 self._has_acted = False
             elif self._is_due(self._hook):
-                hook = phase.workflow_hooks[self._hook]
-                return Action(phase, hook.name, hook.steps or 0)
+                hook = self._hooks[self._hook]
+                return Action(phase, hook.method, hook.steps or 0)
             else:
                 self._hook += 1
         return None
@@ -196,7 +200,8 @@ class PhaseScheduler:
         self._hook = self._steps = self._updates = self._cycles = 0
         self._has_acted = False
         phase = self.current_phase()
-        self._cadences = [_cadence(hook) for hook in phase.workflow_hooks] if phase else []
+        self._hooks = list(phase.workflow_hooks.values()) if phase else []
+        self._cadences = [_cadence(hook) for hook in self._hooks]
 
     def _is_due(self, index: int) -> bool:
         cadence = self._cadences[index]
@@ -207,9 +212,7 @@ class PhaseScheduler:
         return True
 
     def _counted(self, index: int) -> int:
-        phase = self.current_phase()
-        assert phase is not None
-        return self._steps if phase.workflow_hooks[index].every_steps else self._updates
+        return self._steps if self._hooks[index].every_steps else self._updates
 
     def _is_over(self, phase: PhaseConfig) -> bool:
         durations = [

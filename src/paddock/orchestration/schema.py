@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
+from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, model_validator
 
 from paddock.config.migrate import SCHEMA_VERSION
+from paddock.config.phases import phases_by_name
 from paddock.config.schema import Name, Part, Schema, load_target, validate_target
 from paddock.core.errors import did_you_mean
 from paddock.environments.base import EnvironmentConfig
@@ -15,7 +16,7 @@ from paddock.evaluation.evaluator import EvaluationConfig
 from paddock.orchestration.checkpoint import CheckpointConfig
 from paddock.orchestration.loggers import LoggingConfig
 from paddock.orchestration.monitoring.monitor import MonitoringConfig
-from paddock.orchestration.phase_scheduler import COLLECT, EVALUATE, PhaseConfig
+from paddock.orchestration.phase_scheduler import COLLECT, EVALUATE, PhaseConfig, with_names
 
 
 class TrainingConfig(Schema):
@@ -23,7 +24,12 @@ class TrainingConfig(Schema):
 
     total_steps: int | None = Field(default=None, ge=1)
     max_seconds: float | None = Field(default=None, gt=0)
-    phases: list[PhaseConfig] = Field(min_length=1)
+    phases: dict[str, PhaseConfig] = Field(min_length=1)
+
+    @field_validator("phases", mode="before")
+    @classmethod
+    def _name_phases(cls, phases: Any) -> Any:
+        return with_names(phases_by_name(phases))
 
 
 class ControllersConfig(Schema):
@@ -59,17 +65,15 @@ class ExperimentConfig(Schema):
 
     @model_validator(mode="after")
     def _phases_fit(self) -> ExperimentConfig:
-        problems = [problem for phase in self.training.phases for problem in self._problems_of(phase)]
-        names = [phase.name for phase in self.training.phases]
-        if len(set(names)) < len(names):
-            problems.append(f"two phases have the same name: {', '.join(names)}")
+        names, phases = list(self.training.phases), list(self.training.phases.values())
+        problems = [problem for phase in phases for problem in self._problems_of(phase)]
         problems += [
             f"phase '{phase.name}' never ends, so those after it never start; give it a duration or an until"
-            for phase in self.training.phases[:-1]
+            for phase in phases[:-1]
             if not phase.has_end
         ]
         is_endless = self.training.total_steps is None and self.training.max_seconds is None
-        if is_endless and not self.training.phases[-1].has_end:
+        if is_endless and not phases[-1].has_end:
             problems.append("the run never ends; set training.total_steps, training.max_seconds or a phase's duration")
         problems += [
             f"the reward set changes weights in the phase '{name}', which is not there: choose another set with "
@@ -100,12 +104,12 @@ class ExperimentConfig(Schema):
             if name not in allowed
         ]
         owner = load_target(self.workflow.target_)
-        for hook in phase.workflow_hooks:
-            if hook.name not in (COLLECT, EVALUATE) and not callable(getattr(owner, hook.name, None)):
+        for hook in phase.workflow_hooks.values():
+            if hook.method not in (COLLECT, EVALUATE) and not callable(getattr(owner, hook.method, None)):
                 methods = [name for name in dir(owner) if name.startswith(("update", "imagine"))]
                 problems.append(
-                    f"phase '{phase.name}' names the hook '{hook.name}', which {owner.__name__} does not have."
-                    f"{did_you_mean(hook.name, [*methods, COLLECT, EVALUATE])}"
+                    f"phase '{phase.name}' names the hook '{hook.method}', which {owner.__name__} does not have."
+                    f"{did_you_mean(hook.method, [*methods, COLLECT, EVALUATE])}"
                 )
         return problems
 

@@ -14,6 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
+from paddock.config.renamed import rename
 from paddock.config.schema import TargetSchema, instantiate, validate_target
 from paddock.core.errors import InputError, unknown_choice
 from paddock.core.files import write_synced
@@ -156,7 +157,7 @@ def read_description(folder: str | Path) -> dict[str, Any]:
         raise InputError(f"'{folder}' is not a saved policy: policy.json cannot be read: {error.reason}.") from error
     if not isinstance(description, dict) or description.get("format") != POLICY_FORMAT:
         raise InputError(f"the policy in '{folder}' is not of format {POLICY_FORMAT}, which this Paddock reads.")
-    return description
+    return rename(description)[0]
 
 
 def load_policy(folder: Path | str, *, trusts: bool = False) -> ActorModule:
@@ -199,18 +200,18 @@ def _shape(value: Any) -> tuple[int, ...] | None:
 
 
 class PolicyActorConfig(TargetSchema):
-    """Which components the actor is made of, by name; those it `carries` only travel with it."""
+    """Which components the actor is made of, by name; those in `saved_with` are only saved with it."""
 
     policy: str
     normalizer: str
-    carries: list[str] = Field(default_factory=list)
+    saved_with: list[str] = Field(default_factory=list)
 
 
 class PolicyActor(ActorModule):
     """Normalise the observation, ask the policy network for a distribution, sample it or take its mode."""
 
     def __init__(self, config: PolicyActorConfig, components: Mapping[str, nn.Module], spec: Spec) -> None:
-        super().__init__(config, pick(components, config.policy, config.normalizer, *config.carries), spec)
+        super().__init__(config, pick(components, config.policy, config.normalizer, *config.saved_with), spec)
         self._policy, self._normalizer = config.policy, config.normalizer
         self._is_recurrent = getattr(components[config.policy], "is_recurrent", False)
 

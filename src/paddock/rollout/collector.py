@@ -84,9 +84,9 @@ class Collector:
     def _step(self, actor: ActorModule, device: torch.device, sink: TransitionSink, episodes: EndedEpisodes) -> int:
         observation = {name: tensor.to(device) for name, tensor in self._tensors.items()}  # No copy on the CPU.
         action, self._actor_state = actor.act(observation, self._actor_state, deterministic=not self.explores)
-        following, reward, terminated, truncated, info = calls.step(self.env, actor.to_environment(action))
-        following = as_dict(following)
-        _check_finite(following, reward)
+        next_observation, reward, terminated, truncated, info = calls.step(self.env, actor.to_environment(action))
+        next_observation = as_dict(next_observation)
+        _check_finite(next_observation, reward)
         done = terminated | truncated
         valid = ~self._is_fresh
         transition: dict[str, Any] = {
@@ -97,7 +97,7 @@ class Collector:
             "truncated": truncated,
             "valid": valid,
             "is_first": self._is_first,
-            "next_observation": following,
+            "next_observation": next_observation,
         }
         ended = np.flatnonzero(done)
         if len(ended) and not self._resets_next_step:
@@ -125,7 +125,7 @@ class Collector:
             rows = np.flatnonzero(begins | done)
             self._actor_state = _reset_rows(self._actor_state, actor.initial_state(len(rows)), rows)
         for name, array in self.observation.items():
-            np.copyto(array, following[name])
+            np.copyto(array, next_observation[name])
         decisions = int(valid.sum()) if self._resets_next_step else self.num_envs
         self._env_frames += frames_of(info, decisions)
         if self.after_step is not None:

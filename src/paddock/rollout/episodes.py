@@ -20,7 +20,7 @@ MakeEnv = Callable[[int, str | None], VectorEnv]
 
 
 @contextmanager
-def undisturbed(actor: nn.Module, seed: int, purpose: str = "evaluation") -> Iterator[None]:
+def evaluation_mode(actor: nn.Module, seed: int, purpose: str = "evaluation") -> Iterator[None]:
     """Eval mode and random numbers of its own for whoever is judged; training's are put back afterwards."""
     modes = [(part, part.training) for part in actor.modules()]
     actor.eval()

@@ -21,23 +21,23 @@ from paddock.core.errors import InputError
 from paddock.core.specs import ArraySpec, Spec
 from paddock.rollout.actor import ActorModule, ActorState, Observation, pick
 
-LAST_ACTION, PLAN, IMPULSE = "last_action", "plan", "impulse"
+LAST_ACTION, PLAN, HELD_ACTION = "last_action", "plan", "impulse"
 
 
-class ImpulseConfig(Schema):
-    """Now and then something else is done for a while, for `steps` steps on average, so that the model gets to know
-    what would come of it: with the `chance` of a step (or one for each number of an action) a number is drawn from
-    its whole range and held, or a choice is drawn and held."""
+class EZGreedyConfig(Schema):
+    """Temporally extended epsilon-greedy exploration (arXiv:2006.01782): with the chance `epsilon` of a step (or one
+    for each number of an action) an action is drawn from its whole range, and held for `duration` steps on average, so
+    that the model gets to know what comes of it."""
 
-    chance: float | list[float] = 0.0
-    steps: float = Field(default=5.0, ge=1)
+    epsilon: float | list[float] = 0.0
+    duration: float = Field(default=5.0, ge=1)
 
-    @field_validator("chance")
+    @field_validator("epsilon")
     @classmethod
-    def _check(cls, chance: float | list[float]) -> float | list[float]:
-        if not all(0 <= one < 1 for one in np.atleast_1d(chance)):
-            raise ValueError("a chance is 0 or more and below 1")
-        return chance
+    def _check(cls, epsilon: float | list[float]) -> float | list[float]:
+        if not all(0 <= one < 1 for one in np.atleast_1d(epsilon)):
+            raise ValueError("epsilon is 0 or more and below 1")
+        return epsilon
 
 
 class ModelActorConfig(TargetSchema):
@@ -46,7 +46,7 @@ class ModelActorConfig(TargetSchema):
 
     world_model: str
     exploration: float = Field(default=0.0, ge=0)
-    impulses: ImpulseConfig = ImpulseConfig()
+    ez_greedy: EZGreedyConfig = EZGreedyConfig()
 
 
 class ModelActor(ActorModule):
@@ -58,7 +58,7 @@ class ModelActor(ActorModule):
     def __init__(self, config: ModelActorConfig, parts: Mapping[str, nn.Module], spec: Spec) -> None:
         super().__init__(config, parts, spec)
         self.register_buffer("exploration", torch.tensor(config.exploration))
-        self.impulses = Impulses(config.impulses, spec.action)
+        self.ez_greedy = EZGreedy(config.ez_greedy, spec.action)
 
     @property
     def world_model(self) -> Any:
@@ -67,8 +67,8 @@ class ModelActor(ActorModule):
     def initial_state(self, n: int) -> ActorState:
         latent = {name: part.detach() for name, part in self.world_model.initial(n).items()}
         begun = {LAST_ACTION: torch.zeros(n, vector_size(self.spec.action), device=self.device)}
-        if self.impulses.are_any:
-            begun[IMPULSE] = torch.full_like(begun[LAST_ACTION], torch.nan)
+        if self.ez_greedy.are_any:
+            begun[HELD_ACTION] = torch.full_like(begun[LAST_ACTION], torch.nan)
         return {**latent, **begun}
 
     def act(self, observation: Observation, state: ActorState, *, deterministic: bool) -> tuple[Tensor, ActorState]:
@@ -76,15 +76,15 @@ class ModelActor(ActorModule):
         before = dict(state or self.initial_state(n) or {})
         # A fresh latent state and no action is how an episode begins; nobody has to be told.
         is_first = torch.zeros(n, dtype=torch.bool, device=self.device)
-        latent = {name: part for name, part in before.items() if name not in (LAST_ACTION, PLAN, IMPULSE)}
+        latent = {name: part for name, part in before.items() if name not in (LAST_ACTION, PLAN, HELD_ACTION)}
         latent = self.world_model.observe(latent, before[LAST_ACTION], observation, is_first)
         vector, memory = self.choose(latent, before, deterministic=deterministic)
         if not deterministic:
             vector = self._varied(vector)
-        if IMPULSE in before:
-            held = before[IMPULSE]  # let go of at once by who tries nothing out any more
-            held = torch.full_like(held, torch.nan) if deterministic else self.impulses.following(held)
-            vector, memory[IMPULSE] = torch.where(held.isnan(), vector, held), held
+        if HELD_ACTION in before:
+            held = before[HELD_ACTION]  # let go of at once by who tries nothing out any more
+            held = torch.full_like(held, torch.nan) if deterministic else self.ez_greedy.step(held)
+            vector, memory[HELD_ACTION] = torch.where(held.isnan(), vector, held), held
         return from_vector(vector, self.spec.action), {**latent, LAST_ACTION: vector, **memory}
 
     def choose(
@@ -102,27 +102,27 @@ class ModelActor(ActorModule):
         return torch.where(is_random.unsqueeze(-1), to_vector(choice, action), vector)
 
 
-class Impulses:
+class EZGreedy:
     """Numbers of actions that are held for a while whatever the policy would do, [N, A]; NaN where none is."""
 
-    def __init__(self, config: ImpulseConfig, action: ArraySpec) -> None:
+    def __init__(self, config: EZGreedyConfig, action: ArraySpec) -> None:
         count = 1 if action.choices is not None else action.size
-        chances = config.chance if isinstance(config.chance, list) else [config.chance] * count
-        if len(chances) != count:
+        epsilons = config.epsilon if isinstance(config.epsilon, list) else [config.epsilon] * count
+        if len(epsilons) != count:
             raise InputError(
-                f"impulses.chance has {len(chances)} values, and an action has {count}; give one for each, or one for "
-                "all of them."
+                f"ez_greedy.epsilon has {len(epsilons)} values, and an action has {count}; give one for each, or one "
+                "for all of them."
             )
-        self._chance, self._ending = torch.tensor(chances), 1.0 / config.steps
+        self._epsilon, self._ending = torch.tensor(epsilons), 1.0 / config.duration
         self._action = action
-        self.are_any = any(chances)
+        self.are_any = any(epsilons)
 
-    def following(self, held: Tensor) -> Tensor:
+    def step(self, held: Tensor) -> Tensor:
         """What is held a step later: some let go, some begin."""
         is_free = held.isnan()
-        luck = torch.rand(len(held), len(self._chance), device=held.device)
+        luck = torch.rand(len(held), len(self._epsilon), device=held.device)
         kept = held.masked_fill(luck < self._ending, torch.nan)
-        return torch.where(is_free & (luck < self._chance.to(held.device)), self._drawn(held), kept)
+        return torch.where(is_free & (luck < self._epsilon.to(held.device)), self._drawn(held), kept)
 
     def _drawn(self, held: Tensor) -> Tensor:
         if self._action.choices is None:
@@ -173,7 +173,7 @@ class PlanningActorConfig(ModelActorConfig):
     """Which planner, and how much later rewards count in its plans."""
 
     planner: Part
-    discount: float = Field(default=1.0, gt=0, le=1)
+    gamma: float = Field(default=1.0, gt=0, le=1)
 
 
 class PlanningActor(ModelActor):
@@ -191,6 +191,6 @@ class PlanningActor(ModelActor):
     def choose(
         self, latent: Latent, state: dict[str, Tensor], *, deterministic: bool
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        score = score_by(self.world_model, latent, discount=self.config.discount)
+        score = score_by(self.world_model, latent, gamma=self.config.gamma)
         plan = self.planner.plan(score, state[PLAN])
         return plan[:, 0], {PLAN: plan}

@@ -21,7 +21,7 @@ from paddock.rollout.result import CollectResult
 from paddock.rollout.value_actor import GreedyActor
 from paddock.workflows.base import Metrics, Phase
 from paddock.workflows.context import WorkflowContext
-from paddock.workflows.off_policy import ReplayConfig, Replayed, ReplayWorkflow
+from paddock.workflows.off_policy import ReplayBatch, ReplayConfig, ReplayWorkflow
 
 
 class EpsilonConfig(Schema):
@@ -36,10 +36,10 @@ class DQNConfig(ReplayConfig):
     """Options of DQN."""
 
     double: bool = True
-    target_every: int = Field(ge=1)
+    target_update_interval: int = Field(ge=1)
     epsilon: EpsilonConfig
-    importance_exponent: tuple[float, float] = (0.4, 1.0)
-    huber: float = Field(default=1.0, gt=0)
+    beta: tuple[float, float] = (0.4, 1.0)
+    huber_delta: float = Field(default=1.0, gt=0)
     quantiles: int = Field(default=8, ge=1)
     target_quantiles: int = Field(default=32, ge=1)
     anneal_learning_rate: bool = False
@@ -60,7 +60,7 @@ class DQN(ReplayWorkflow):
         parts = context.components
         self.values, self.target_values = parts["action_values"], parts["target_action_values"]
         self.optimizer = context.optimizers["action_values"]
-        self.target = TargetNetwork(self.target_values, self.values, self.config.target_rate)
+        self.target = TargetNetwork(self.target_values, self.values, self.config.tau)
         kind = self._quantile_gradients if self.values.is_distributional else self._value_gradients
         self.gradients = compile_gradients(kind, enabled=self.config.compile)
 
@@ -79,14 +79,14 @@ class DQN(ReplayWorkflow):
         part = min(self.context.counters.agent_steps / schedule.steps, 1.0)
         return schedule.start + part * (schedule.end - schedule.start)
 
-    def update_controller(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
-        """One gradient step; the target follows every `target_every` updates."""
-        sample = self.replayed(batch)
+    def update(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
+        """One gradient step; the target follows every `target_update_interval` updates."""
+        sample = self.prepare_batch(batch)
         buffer = self.context.buffers[phase.buffer or ""]
         if "probability" in batch:
-            start, end = self.config.importance_exponent
-            exponent = start + self.context.progress * (end - start)
-            sample["weight"] = importance_weights(batch["probability"], len(buffer), exponent).to(self.context.device)
+            start, end = self.config.beta
+            beta = start + self.context.progress * (end - start)
+            sample["weight"] = importance_weights(batch["probability"], len(buffer), beta).to(self.context.device)
         # Fractions are drawn out here, so that a compiled update draws the same numbers as a plain one.
         if self.values.is_distributional:
             shape = (len(sample["reward"]), self.config.quantiles + self.config.target_quantiles)
@@ -96,58 +96,58 @@ class DQN(ReplayWorkflow):
             self.optimizer.set_learning_rate_fraction(1.0 - self.context.progress)
         metrics, error, gradients = self.gradients(sample)
         norm = self.optimizer.apply(metrics["train/loss"], gradients)
-        if (self.context.counters.updates + 1) % self.config.target_every == 0:
-            self.target.follow()
+        if (self.context.counters.updates + 1) % self.config.target_update_interval == 0:
+            self.target.update()
         if "index" in batch:
             buffer.update_priorities(batch["index"], error)
         return {**metrics, "train/gradient_norm": norm}
 
-    def _value_gradients(self, sample: Replayed) -> tuple[Metrics, Tensor, tuple[Tensor, ...]]:
+    def _value_gradients(self, sample: ReplayBatch) -> tuple[Metrics, Tensor, tuple[Tensor, ...]]:
         with torch.no_grad():
             next_values = self.target_values(sample["next_observation"])
             choice = (self.values(sample["next_observation"]) if self.config.double else next_values).argmax(-1)
-            target = sample["reward"] + sample["bootstrap"] * taken(next_values, choice)
-        value = taken(self.values(sample["observation"]), sample["action"])
+            target = sample["reward"] + sample["bootstrap"] * gather_actions(next_values, choice)
+        value = gather_actions(self.values(sample["observation"]), sample["action"])
         error = target - value
-        loss = weighted_mean(huber(error, self.config.huber), sample.get("weight"))
-        return self._found(loss, value), error.detach(), self.optimizer.differentiate(loss)
+        loss = weighted_mean(huber(error, self.config.huber_delta), sample.get("weight"))
+        return self._metrics(loss, value), error.detach(), self.optimizer.differentiate(loss)
 
-    def _quantile_gradients(self, sample: Replayed) -> tuple[Metrics, Tensor, tuple[Tensor, ...]]:
+    def _quantile_gradients(self, sample: ReplayBatch) -> tuple[Metrics, Tensor, tuple[Tensor, ...]]:
         """Eq. 3, arXiv:1806.06923, with the best choice by the mean of evenly spaced quantiles."""
         fractions, target_fractions = sample["fractions"].split(
             [self.config.quantiles, self.config.target_quantiles], 1
         )
         with torch.no_grad():
-            judge = self.values if self.config.double else self.target_values
-            choice = judge.expected(sample["next_observation"]).argmax(-1)
-            following = taken(self.target_values(sample["next_observation"], target_fractions), choice)
-            target = sample["reward"].unsqueeze(1) + sample["bootstrap"].unsqueeze(1) * following
-        value = taken(self.values(sample["observation"], fractions), sample["action"])
-        losses = quantile_huber_loss(value, target, fractions, self.config.huber)
+            selector = self.values if self.config.double else self.target_values
+            choice = selector.expected(sample["next_observation"]).argmax(-1)
+            next_value = gather_actions(self.target_values(sample["next_observation"], target_fractions), choice)
+            target = sample["reward"].unsqueeze(1) + sample["bootstrap"].unsqueeze(1) * next_value
+        value = gather_actions(self.values(sample["observation"], fractions), sample["action"])
+        losses = quantile_huber_loss(value, target, fractions, self.config.huber_delta)
         loss = weighted_mean(losses, sample.get("weight"))
         error = target.mean(1) - value.detach().mean(1)
-        return self._found(loss, value), error, self.optimizer.differentiate(loss)
+        return self._metrics(loss, value), error, self.optimizer.differentiate(loss)
 
-    def _found(self, loss: Tensor, value: Tensor) -> Metrics:
+    def _metrics(self, loss: Tensor, value: Tensor) -> Metrics:
         return {"train/loss": loss.detach(), "train/value": value.detach().mean()}
 
 
-def taken(values: Tensor, choice: Tensor) -> Tensor:
+def gather_actions(values: Tensor, choice: Tensor) -> Tensor:
     """Of values [N, K] or [N, Q, K] those of the choices [N]: [N] or [N, Q]."""
     index = choice.view(-1, *[1] * (values.dim() - 1)).expand(*values.shape[:-1], 1)
     return values.gather(-1, index).squeeze(-1)
 
 
-def huber(error: Tensor, threshold: float) -> Tensor:
-    """Squared where the error is small, linear beyond the threshold."""
-    return functional.huber_loss(error, torch.zeros_like(error), reduction="none", delta=threshold)
+def huber(error: Tensor, delta: float) -> Tensor:
+    """Squared where the error is small, linear beyond delta."""
+    return functional.huber_loss(error, torch.zeros_like(error), reduction="none", delta=delta)
 
 
-def quantile_huber_loss(value: Tensor, target: Tensor, fractions: Tensor, threshold: float) -> Tensor:
-    """[N]: how ill the quantiles [N, Q] at `fractions` [N, Q] describe the samples [N, P]; Eq. 3, arXiv:1806.06923."""
+def quantile_huber_loss(value: Tensor, target: Tensor, fractions: Tensor, delta: float) -> Tensor:
+    """[N]: quantile Huber loss of quantiles [N, Q] at `fractions` [N, Q] to samples [N, P]; Eq. 3, arXiv:1806.06923."""
     error = target.unsqueeze(1) - value.unsqueeze(2)
     tilt = (fractions.unsqueeze(2) - (error.detach() < 0).float()).abs()
-    return (tilt * huber(error, threshold) / threshold).mean(2).sum(1)
+    return (tilt * huber(error, delta) / delta).mean(2).sum(1)
 
 
 def weighted_mean(loss: Tensor, weight: Tensor | None) -> Tensor:

@@ -22,10 +22,10 @@ from paddock.workflows.base import Metrics, Phase, Workflow
 from paddock.workflows.context import WorkflowContext
 from paddock.workflows.dreamer_losses import (
     Sample,
-    arrivals,
-    dream_returns,
+    imagined_returns,
     policy_loss,
     replay_returns,
+    shift_actions,
     value_loss,
     weighted_sum,
     world_model_losses,
@@ -39,35 +39,38 @@ class DreamerConfig(TargetSchema):
 
     version: Literal["v1", "v2", "v3_2023", "v3_2024"]
     horizon: int = Field(ge=1)
-    dreams: int | None = Field(ge=1)
-    discount: float = Field(gt=0, le=1)
-    decay: float = Field(ge=0, le=1)
+    imagination_starts: int | None = Field(ge=1)
+    gamma: float = Field(gt=0, le=1)
+    lambda_: float = Field(ge=0, le=1, alias="lambda")
     scales: dict[str, float]
     free_nats: float = Field(ge=0)
     free_nats_of_mean: bool
-    entropy_scale: float = Field(ge=0)
+    entropy_coef: float = Field(ge=0)
     reinforce_share: float | None = Field(ge=0, le=1)
     baseline: Literal["value", "slow_value"]
-    slow_rate: float = Field(gt=0, le=1)
-    slow_every: int = Field(ge=1)
+    tau: float = Field(gt=0, le=1)
+    target_update_interval: int = Field(ge=1)
     slow_regularizer: bool
-    replay_value_scale: float = Field(ge=0)
+    replay_value_coef: float = Field(ge=0)
 
     @model_validator(mode="after")
     def _check(self) -> DreamerConfig:
-        if self.replay_value_scale and self.dreams is not None:
-            raise ValueError("replay_value_scale needs a dream from every state; set dreams to null, or the scale to 0")
+        if self.replay_value_coef and self.imagination_starts is not None:
+            raise ValueError(
+                "replay_value_coef needs every state to be imagined from; set imagination_starts to null, or "
+                "replay_value_coef to 0"
+            )
         return self
 
 
 @dataclass(frozen=True)
 class Dream:
-    """What was imagined: `features` [H + 1, N, F], `action` and `reward` [H, N, ...], `goes_on` [H + 1, N]."""
+    """What was imagined: `features` [H + 1, N, F], `action` and `reward` [H, N, ...], `continues` [H + 1, N]."""
 
     features: Tensor
     action: Tensor
     reward: Tensor
-    goes_on: Tensor
+    continues: Tensor
 
 
 class Dreamer(Workflow):
@@ -85,7 +88,7 @@ class Dreamer(Workflow):
         parts = context.components
         self.model, self.policy, self.value = parts["world_model"], parts["policy"], parts["value"]
         self.slow_value, self.return_scale = parts["slow_value"], parts["return_scale"]
-        self.slow = TargetNetwork(self.slow_value, self.value, self.config.slow_rate)
+        self.slow = TargetNetwork(self.slow_value, self.value, self.config.tau)
         self.optimizers = context.optimizers
         share, is_discrete = self.config.reinforce_share, context.spec.action.is_discrete
         self.reinforce_share = float(is_discrete) if share is None else share
@@ -98,17 +101,17 @@ class Dreamer(Workflow):
 
     def update(self, batch: Sample, *, phase: Phase) -> Metrics:
         """One step of the world model, then one of policy and value from the states that it found."""
-        sample = arrivals(batch, self.context.device)
+        sample = shift_actions(batch, self.context.device)
         latents, metrics = self._learn_model(sample)
         return {**metrics, **self._learn_controller(latents, sample)}
 
     def update_world_model(self, batch: Sample, *, phase: Phase) -> Metrics:
         """One step of the world model alone."""
-        return self._learn_model(arrivals(batch, self.context.device))[1]
+        return self._learn_model(shift_actions(batch, self.context.device))[1]
 
     def update_controller(self, batch: Sample, *, phase: Phase) -> Metrics:
         """One step of policy and value alone, from states that the world model finds in the batch."""
-        sample = arrivals(batch, self.context.device)
+        sample = shift_actions(batch, self.context.device)
         with torch.no_grad():
             latents = self._observe(sample)
         return self._learn_controller(latents, sample)
@@ -118,8 +121,8 @@ class Dreamer(Workflow):
         [H, N, ...] as the policy gives them. Gradients reach the policy through the actions where they can."""
         latent, features, actions = start, [self.model.features(start)], []
         for _ in range(horizon):
-            action, taken = self._drawn(self.policy(features[-1]))
-            latent = self.model.imagine_step(latent, taken)
+            action, encoded = self._drawn(self.policy(features[-1]))
+            latent = self.model.imagine_step(latent, encoded)
             features.append(self.model.features(latent))
             actions.append(action)
         self.context.counters.imagined_steps += horizon * len(actions[0])
@@ -135,12 +138,12 @@ class Dreamer(Workflow):
         self.model.learn_scale(sample["observation"])
         with torch.set_grad_enabled(not is_frozen(self.model)):
             latents = self._observe(sample)
-            losses, found = world_model_losses(
+            losses, kl = world_model_losses(
                 self.model, latents, sample, free_nats=config.free_nats, free_mean=config.free_nats_of_mean
             )
             loss = weighted_sum(losses, config.scales)
         metrics: Metrics = {f"train/{name}_loss": value.detach() for name, value in losses.items()}
-        metrics |= {"train/model_loss": loss.detach(), "train/divergence": found["divergence"]}
+        metrics |= {"train/model_loss": loss.detach(), "train/kl": kl}
         if not is_frozen(self.model):
             metrics["train/model_gradient_norm"] = self.optimizers["world_model"].descend(loss)
         return {name: part.detach() for name, part in latents.items()}, metrics
@@ -155,19 +158,19 @@ class Dreamer(Workflow):
         with torch.set_grad_enabled(self.by_dynamics):
             last = self.value.predict(self.value(dream.features[-1:]))
             value = torch.cat([self.value.predict(outputs), last])
-            judged = slow if slow is not None and config.baseline == "slow_value" else value
-            returns, weight = dream_returns(
-                dream.reward, dream.goes_on, judged, discount=config.discount, decay=config.decay
+            baseline = slow if slow is not None and config.baseline == "slow_value" else value
+            returns, weight = imagined_returns(
+                dream.reward, dream.continues, baseline, gamma=config.gamma, lambda_=config.lambda_
             )
         target, weight = returns.detach(), weight.detach()
         self.return_scale.update(target)
         scale = self.return_scale()
 
-        # The policy first: its gradient may run through the value as it was when it judged.
+        # The policy first: its gradient may run through the value as it was when it gave the baseline.
         distribution = self.policy(dream.features[:-1].detach())
-        advantage = self.reinforce_share * (target - judged[:-1].detach()) / scale
+        advantage = self.reinforce_share * (target - baseline[:-1].detach()) / scale
         loss, entropy = policy_loss(
-            distribution, dream.action.detach(), advantage, weight, entropy_scale=config.entropy_scale
+            distribution, dream.action.detach(), advantage, weight, entropy_coef=config.entropy_coef
         )
         if self.by_dynamics:
             loss = loss - (1 - self.reinforce_share) * (weight * returns / scale).mean()
@@ -175,35 +178,35 @@ class Dreamer(Workflow):
 
         regularizer = slow.detach()[:-1] if slow is not None and config.slow_regularizer else None
         loss = value_loss(self.value, outputs, target, regularizer, weight)
-        if config.replay_value_scale:
-            loss = loss + config.replay_value_scale * self._replay_value_loss(latents, sample, target[0])
+        if config.replay_value_coef:
+            loss = loss + config.replay_value_coef * self._replay_value_loss(latents, sample, target[0])
         metrics |= self._step("value", loss)
-        if self.needs_slow and (self.context.counters.updates + 1) % config.slow_every == 0:
-            self.slow.follow()
+        if self.needs_slow and (self.context.counters.updates + 1) % config.target_update_interval == 0:
+            self.slow.update()
         return metrics | {
             "controller/entropy": entropy,
             "controller/value": value.detach().mean(),
             "controller/return": target.mean(),
             "controller/return_scale": scale,
-            "controller/dreamed_reward": dream.reward.detach().mean(),
+            "controller/imagined_reward": dream.reward.detach().mean(),
         }
 
     def _dream(self, start: Latent, sample: Sample) -> Dream:
-        goes_on = sample["goes_on"].flatten()
-        if self.config.dreams is not None:
-            chosen = torch.randperm(len(goes_on), device=goes_on.device)[: self.config.dreams]
-            start, goes_on = {name: part[chosen] for name, part in start.items()}, goes_on[chosen]
+        continues = sample["continue"].flatten()
+        if self.config.imagination_starts is not None:
+            chosen = torch.randperm(len(continues), device=continues.device)[: self.config.imagination_starts]
+            start, continues = {name: part[chosen] for name, part in start.items()}, continues[chosen]
         features, action = self.imagine(start, horizon=self.config.horizon)
         reward = self.model.reward.predict(self.model.reward(features[1:]))
         # Whether the first state was an episode's last is known.
-        goes_on = torch.cat([goes_on[None], self.model.goes_on(features[1:]).sigmoid()])
-        return Dream(features, action, reward, goes_on)
+        continues = torch.cat([continues[None], self.model.goes_on(features[1:]).sigmoid()])
+        return Dream(features, action, reward, continues)
 
     def _replay_value_loss(self, latents: Latent, sample: Sample, dreamed: Tensor) -> Tensor:
         """[]: the value has to fit what really followed, too; dreamed returns [N] stand for what follows beyond."""
         config = self.config
         returns, weight = replay_returns(
-            sample, dreamed.view_as(sample["reward"]), discount=config.discount, decay=config.decay
+            sample, dreamed.view_as(sample["reward"]), gamma=config.gamma, lambda_=config.lambda_
         )
         features = self.model.features(latents).transpose(0, 1)[:-1]
         slow = None
@@ -225,11 +228,11 @@ class Dreamer(Workflow):
         """An action as the policy gives it, and as the model reads it; with gradients where dreams need them."""
         if isinstance(distribution, Categorical):
             action = distribution.sample()
-            taken = self.model.encode_action(action)
+            encoded = self.model.encode_action(action)
             if self.by_dynamics:
                 probabilities = distribution.logits.softmax(-1)
-                taken = taken + probabilities - probabilities.detach()
-            return action, taken
+                encoded = encoded + probabilities - probabilities.detach()
+            return action, encoded
         if isinstance(distribution, SquashedGaussian):
             action = distribution.sample_with_log_prob(torch.randn_like(distribution.mean))[0]
         else:

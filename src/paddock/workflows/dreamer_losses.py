@@ -18,7 +18,7 @@ Losses = dict[str, Tensor]
 Sample = dict[str, Any]
 
 
-def arrivals(batch: Sample, device: torch.device) -> Sample:
+def shift_actions(batch: Sample, device: torch.device) -> Sample:
     """Rows [B, T + 1, ...] as what was seen and the action that led there, [B, T, ...].
 
     A row holds the action taken upon its observation and the reward that came with it, so only the action moves: the
@@ -31,30 +31,31 @@ def arrivals(batch: Sample, device: torch.device) -> Sample:
         "reward": later["reward"],
         "is_first": later["is_first"],
         "is_last": later["terminated"] | later["truncated"],
-        "goes_on": (~later["terminated"]).float(),
+        "continue": (~later["terminated"]).float(),
     }
 
 
 def world_model_losses(
     model: Any, latents: dict[str, Tensor], sample: Sample, *, free_nats: float, free_mean: bool
-) -> tuple[Losses, dict[str, Tensor]]:
-    """Eq. 2 and 3, arXiv:2301.04104: predictions of what is seen and paid, and the two sides of the divergence."""
+) -> tuple[Losses, Tensor]:
+    """Eq. 2 and 3, arXiv:2301.04104: predictions of what is seen and paid, and the two sides of the KL,
+    whose mean is the second result."""
     features = model.features(latents).flatten(0, 1)
     seen = {name: part.flatten(0, 1) for name, part in sample["observation"].items()}
-    dynamics, representation = model.divergences(latents)
+    dynamics, representation = model.kl(latents)
     losses = {
         "observation": model.decoder.loss(model.decoder(features), seen).mean(),
         "reward": model.reward.loss(model.reward(features), sample["reward"].flatten()).mean(),
-        "goes_on": model.goes_on.loss(model.goes_on(features), sample["goes_on"].flatten()).mean(),
-        "dynamics": free_of_charge(dynamics, free_nats, of_mean=free_mean),
-        "representation": free_of_charge(representation, free_nats, of_mean=free_mean),
+        "continue": model.goes_on.loss(model.goes_on(features), sample["continue"].flatten()).mean(),
+        "dynamics": apply_free_nats(dynamics, free_nats, of_mean=free_mean),
+        "representation": apply_free_nats(representation, free_nats, of_mean=free_mean),
     }
-    return losses, {"divergence": dynamics.detach().mean()}
+    return losses, dynamics.detach().mean()
 
 
-def free_of_charge(divergence: Tensor, nats: float, *, of_mean: bool) -> Tensor:
-    """[]: the mean of divergences [...], of which so many nats cost nothing: of every one, or of their mean."""
-    return divergence.mean().clamp(min=nats) if of_mean else divergence.clamp(min=nats).mean()
+def apply_free_nats(kl: Tensor, nats: float, *, of_mean: bool) -> Tensor:
+    """[]: the mean of KLs [...], of which so many nats cost nothing: of every one, or of their mean."""
+    return kl.mean().clamp(min=nats) if of_mean else kl.clamp(min=nats).mean()
 
 
 def weighted_sum(losses: Losses, scales: dict[str, float]) -> Tensor:
@@ -63,38 +64,38 @@ def weighted_sum(losses: Losses, scales: dict[str, float]) -> Tensor:
     return torch.stack([scales[name] * loss for name, loss in losses.items()]).sum()
 
 
-def dream_returns(
-    reward: Tensor, goes_on: Tensor, value: Tensor, *, discount: float, decay: float
+def imagined_returns(
+    reward: Tensor, continues: Tensor, value: Tensor, *, gamma: float, lambda_: float
 ) -> tuple[Tensor, Tensor]:
-    """Returns [H, N] of dreamed states, and how much each counts [H, N].
+    """Returns [H, N] of imagined states, and how much each counts [H, N].
 
-    Rewards [H, N] come with the state after each action; `goes_on` and `value` [H + 1, N] are of all states.
+    Rewards [H, N] come with the state after each action; `continues` and `value` [H + 1, N] are of all states.
     What comes after an episode's likely end counts as much less.
     """
-    following = discount * goes_on[1:]
-    returns = lambda_returns(reward, value[1:], following, value[-1], decay=decay)
-    weight = torch.cat([goes_on[:1], goes_on[0] * following[:-1].cumprod(0)])
+    discount = gamma * continues[1:]
+    returns = lambda_returns(reward, value[1:], discount, value[-1], lambda_=lambda_)
+    weight = torch.cat([continues[:1], continues[0] * discount[:-1].cumprod(0)])
     return returns, weight
 
 
-def replay_returns(sample: Sample, bootstrap: Tensor, *, discount: float, decay: float) -> tuple[Tensor, Tensor]:
-    """Returns [T - 1, B] along real sequences, with dreamed returns [B, T] as what follows, and which of them count."""
+def replay_returns(sample: Sample, bootstrap: Tensor, *, gamma: float, lambda_: float) -> tuple[Tensor, Tensor]:
+    """Returns [T - 1, B] along real sequences, with imagined returns [B, T] for what follows, and which count."""
     is_last = sample["is_last"].T.float()
-    following = discount * sample["goes_on"].T[1:]
-    carried = decay * (1 - is_last[1:])
+    discount = gamma * sample["continue"].T[1:]
+    carried = lambda_ * (1 - is_last[1:])
     reward, value = sample["reward"].T[1:], bootstrap.T
-    return lambda_returns(reward, value[1:], following, value[-1], decay=carried), 1 - is_last[:-1]
+    return lambda_returns(reward, value[1:], discount, value[-1], lambda_=carried), 1 - is_last[:-1]
 
 
 def policy_loss(
-    distribution: Distribution, action: Tensor, advantage: Tensor, weight: Tensor, *, entropy_scale: float
+    distribution: Distribution, action: Tensor, advantage: Tensor, weight: Tensor, *, entropy_coef: float
 ) -> tuple[Tensor, Tensor]:
     """REINFORCE with a price on predictability (Eq. 11, arXiv:2301.04104), and the mean entropy.
 
     The distribution and the actions are of [H, N] states; `advantage` and `weight` [H, N] carry no gradient.
     """
     entropy = entropy_of(distribution, action)
-    gain = distribution.log_prob(action) * advantage + entropy_scale * entropy
+    gain = distribution.log_prob(action) * advantage + entropy_coef * entropy
     return -(weight * gain).mean(), entropy.detach().mean()
 
 
@@ -104,6 +105,6 @@ def entropy_of(distribution: Distribution, action: Tensor) -> Tensor:
 
 
 def value_loss(head: Any, outputs: Tensor, target: Tensor, slow: Tensor | None, weight: Tensor) -> Tensor:
-    """[]: how ill raw value outputs [..., K] describe returns [...], and, if given, the slow network's values [...]."""
+    """[]: the loss of raw value outputs [..., K] to returns [...], and to the slow network's values [...] if given."""
     targets = [target] if slow is None else [target, slow]
     return (weight * head.loss(outputs, *targets)).mean()

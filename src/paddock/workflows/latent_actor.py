@@ -13,7 +13,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from paddock.components.actions import led_here, to_vector
+from paddock.components.actions import previous_actions, to_vector
 from paddock.components.dynamics.rssm import Latent
 from paddock.components.freezing import is_frozen
 from paddock.config.schema import Schema, TargetSchema
@@ -42,13 +42,13 @@ class ScalesConfig(Schema):
     next_state: float = Field(ge=0)
     next_observation: float = Field(ge=0)
     reward: float = Field(ge=0)
-    ending: float = Field(ge=0)
+    continue_: float = Field(ge=0, alias="continue")
 
 
 class LatentActorConfig(TargetSchema):
     """Options of the latent actor."""
 
-    discount: float = Field(gt=0, le=1)
+    gamma: float = Field(gt=0, le=1)
     horizon: int = Field(ge=1)
     scales: ScalesConfig
     exploration: ExplorationConfig
@@ -65,7 +65,7 @@ class LatentActor(Workflow):
     def initialize(self, context: WorkflowContext) -> None:
         super().initialize(context)
         self.model, self.policy = context.components["world_model"], context.components["policy"]
-        self.scales = self.config.scales.model_dump()
+        self.scales = self.config.scales.model_dump(by_alias=True)
         self.model_optimizer, self.policy_optimizer = context.optimizers["world_model"], context.optimizers["policy"]
 
     def collect_step(self, step: int, *, phase: Phase) -> CollectResult:
@@ -110,7 +110,7 @@ class LatentActor(Workflow):
             return {}
         rows = self._rows(batch)
         with torch.no_grad():
-            seen = self.model.observe_sequence(rows["observation"], rows["led_here"], rows["is_first"])
+            seen = self.model.observe_sequence(rows["observation"], rows["previous_actions"], rows["is_first"])
         start = {name: part.flatten(0, 1) for name, part in seen.items()}
         returns = self.imagine(start, horizon=self.config.horizon)
         # A terminated row is the end: nothing can be done there.
@@ -128,8 +128,8 @@ class LatentActor(Workflow):
             latent = self.model.imagine_step(latent, self.policy(self.model.features(latent)))
             dream.append(latent)
         states = {name: torch.stack([each[name] for each in dream]) for name in latent}
-        reward, goes_on = self.model.predict_reward(states), self.model.predict_continue(states)
-        return discounted_sum(reward, goes_on * self.config.discount)
+        reward, continues = self.model.predict_reward(states), self.model.predict_continue(states)
+        return discounted_sum(reward, continues * self.config.gamma)
 
     def _rows(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Windows on the device, with the actions taken upon each row and those that led to it as vectors [B, T, A]."""
@@ -137,8 +137,8 @@ class LatentActor(Workflow):
         flags = {name: batch[name].to(device) for name in ("reward", "is_first", "terminated")}
         observation = {name: part.to(device) for name, part in batch["observation"].items()}
         action = to_vector(batch["action"].to(device), self.context.spec.action)
-        led = led_here(action, flags["is_first"])
-        return {"observation": observation, "action": action, "led_here": led, **flags}
+        led = previous_actions(action, flags["is_first"])
+        return {"observation": observation, "action": action, "previous_actions": led, **flags}
 
 
 def model_losses(model: Any, rows: dict[str, Any]) -> tuple[Losses, Metrics]:
@@ -148,7 +148,7 @@ def model_losses(model: Any, rows: dict[str, Any]) -> tuple[Losses, Metrics]:
     sees, and nothing is asked of the step that led there.
     """
     is_first = rows["is_first"]
-    seen = model.features(model.observe_sequence(rows["observation"], rows["led_here"], is_first))
+    seen = model.features(model.observe_sequence(rows["observation"], rows["previous_actions"], is_first))
     target = model.scaled(rows["observation"], leading=2)
     followed = follow(model, seen, rows["action"], is_first)
     is_step = (~is_first[:, 1:]).float()
@@ -159,7 +159,7 @@ def model_losses(model: Any, rows: dict[str, Any]) -> tuple[Losses, Metrics]:
         "next_state": masked_mean((followed - seen.detach())[:, 1:].square().mean(-1), is_step),
         "next_observation": masked_mean((model.decoder(followed) - target)[:, 1:].square().mean(-1), is_step),
         "reward": masked_mean(reward_error.square(), is_step),
-        "ending": masked_mean(model.ending_loss(latent, rows["terminated"][:, 1:]), is_step),
+        "continue": masked_mean(model.continue_loss(latent, rows["terminated"][:, 1:]), is_step),
     }
     return losses, {"train/reward_error": masked_mean(reward_error.detach().abs(), is_step)}
 

@@ -14,14 +14,14 @@ from paddock.rollout.result import CollectResult
 from paddock.workflows.base import Phase, Workflow
 from paddock.workflows.context import WorkflowContext
 
-Replayed = dict[str, Any]
+ReplayBatch = dict[str, Any]
 
 
 class ReplayConfig(TargetSchema):
     """What every algorithm that learns from replay has to know."""
 
-    discount: float = Field(gt=0, le=1)
-    target_rate: float = Field(gt=0, le=1)
+    gamma: float = Field(gt=0, le=1)
+    tau: float = Field(gt=0, le=1)
     compile: bool = False
 
 
@@ -40,7 +40,7 @@ class ReplayWorkflow(Workflow):
         self.observation_normalizer.update({name: torch.from_numpy(part) for name, part in newest.items()})
         return result
 
-    def replayed(self, batch: dict[str, Any]) -> Replayed:
+    def prepare_batch(self, batch: dict[str, Any]) -> ReplayBatch:
         """A buffer's batch on the device, with observations as the networks see them.
 
         `observation` and `next_observation` are parts [N, ...]; `action` [N, ...], `reward` [N] and `bootstrap` [N],
@@ -48,12 +48,12 @@ class ReplayWorkflow(Workflow):
         """
         device = self.context.device
         return {
-            "observation": self._seen(batch["observation"]),
-            "next_observation": self._seen(batch["next_observation"]),
+            "observation": self._normalize(batch["observation"]),
+            "next_observation": self._normalize(batch["next_observation"]),
             "action": batch["action"].to(device),
             "reward": batch["reward"].to(device),
-            "bootstrap": bootstrap_weight(batch, self.config.discount).to(device),
+            "bootstrap": bootstrap_weight(batch, self.config.gamma).to(device),
         }
 
-    def _seen(self, observation: dict[str, Tensor]) -> dict[str, Tensor]:
+    def _normalize(self, observation: dict[str, Tensor]) -> dict[str, Tensor]:
         return self.observation_normalizer({name: part.to(self.context.device) for name, part in observation.items()})

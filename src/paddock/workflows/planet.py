@@ -12,7 +12,7 @@ from paddock.components.freezing import is_frozen
 from paddock.config.schema import TargetSchema
 from paddock.workflows.base import Metrics, Phase, Workflow
 from paddock.workflows.context import WorkflowContext
-from paddock.workflows.dreamer_losses import Sample, arrivals, weighted_sum, world_model_losses
+from paddock.workflows.dreamer_losses import Sample, shift_actions, weighted_sum, world_model_losses
 
 
 class PlaNetConfig(TargetSchema):
@@ -40,21 +40,21 @@ class PlaNet(Workflow):
         return self.update_world_model(batch, phase=phase)
 
     def update_world_model(self, batch: Sample, *, phase: Phase) -> Metrics:
-        """One gradient step on Eq. 3, arXiv:1811.04551: what was seen and paid, and the divergence of the prior.
+        """One gradient step on Eq. 3, arXiv:1811.04551: what was seen and paid, and the KL to the prior.
 
         A frozen model is only looked at.
         """
-        config, sample = self.config, arrivals(batch, self.context.device)
+        config, sample = self.config, shift_actions(batch, self.context.device)
         self.model.learn_scale(sample["observation"])
         with torch.set_grad_enabled(not is_frozen(self.model)):
             action = self.model.encode_action(sample["action"])
             latents = self.model.observe_sequence(sample["observation"], action, sample["is_first"])
-            losses, found = world_model_losses(
+            losses, kl = world_model_losses(
                 self.model, latents, sample, free_nats=config.free_nats, free_mean=config.free_nats_of_mean
             )
             loss = weighted_sum(losses, config.scales)
         metrics: Metrics = {f"train/{name}_loss": value.detach() for name, value in losses.items()}
-        metrics["train/divergence"] = found["divergence"]
+        metrics["train/kl"] = kl
         if not is_frozen(self.model):
             gradients = self.optimizer.differentiate(loss)
             metrics["train/model_gradient_norm"] = self.optimizer.apply(loss, gradients)

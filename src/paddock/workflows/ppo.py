@@ -21,7 +21,7 @@ from paddock.config.schema import TargetSchema
 from paddock.workflows.base import Metrics, Phase, Workflow
 from paddock.workflows.context import WorkflowContext
 
-JUDGED_SAMPLES = 4_096  # of a rollout, evenly spread: enough to say how far the policy moved
+DIAGNOSED_SAMPLES = 4_096  # of a rollout, evenly spread: enough to say how far the policy moved
 
 STEERING_FACTOR, SLOWEST, FASTEST = 1.5, 1e-5, 1e-2  # of the learning rate where a desired KL steers it
 
@@ -32,13 +32,13 @@ class PPOConfig(TargetSchema):
     rollout_steps: int = Field(ge=1)
     epochs: int = Field(ge=1)
     minibatch_size: int = Field(ge=1)
-    discount: float = Field(gt=0, le=1)
-    gae_decay: float = Field(ge=0, le=1)
-    clip: float = Field(gt=0)
+    gamma: float = Field(gt=0, le=1)
+    gae_lambda: float = Field(ge=0, le=1)
+    clip_ratio: float = Field(gt=0)
     value_clip: float | None = Field(default=None, gt=0)
-    value_scale: float = Field(ge=0)
-    entropy_scale: float = Field(ge=0)
-    guess_scale: float = Field(default=1.0, ge=0)
+    value_coef: float = Field(ge=0)
+    entropy_coef: float = Field(ge=0)
+    aux_coef: float = Field(default=1.0, ge=0)
     normalize_advantage: bool = True
     target_kl: float | None = Field(default=None, gt=0)
     desired_kl: float | None = Field(default=None, gt=0)
@@ -76,18 +76,18 @@ class PPO(Workflow):
         self.optimizer = context.optimizers["main"]
         self.losses = torch.compile(self._losses) if self.config.compile else self._losses
         self.workers = Workers(self.config.workers or available_cores())
-        self.guesses = getattr(self.policy, "guesses", None)
+        self.auxiliary_targets = getattr(self.policy, "auxiliary_targets", None)
         self.is_recurrent = self.policy.is_recurrent or self.value.is_recurrent
         copies = context.environment.num_envs
         self._memory = {"policy": self.policy.initial_state(copies), "value": self.value.initial_state(copies)}
 
-    def update_controller(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
+    def update(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
         """All epochs over one rollout."""
         config = self.config
         remaining = 1.0 - self.context.progress
         if config.anneal_learning_rate and config.desired_kl is None:
             self.optimizer.set_learning_rate_fraction(remaining)
-        clip = config.clip * (remaining if config.anneal_clip else 1.0)
+        clip_ratio = config.clip_ratio * (remaining if config.anneal_clip else 1.0)
 
         samples = {name: value.to(self.context.device) for name, value in self._prepare(batch).items()}
         count, size = len(samples["advantage"]), self._samples_in(config.minibatch_size)
@@ -98,16 +98,16 @@ class PPO(Workflow):
             shuffled = {name: value[order] for name, value in samples.items()}
             if config.normalize_advantage:
                 shuffled["advantage"] = normalize_by_minibatch(shuffled["advantage"], size, shuffled.get("valid"))
-            shuffled["ratio_low"], shuffled["ratio_high"] = ratio_bounds(shuffled["advantage"], clip)
+            shuffled["ratio_low"], shuffled["ratio_high"] = ratio_bounds(shuffled["advantage"], clip_ratio)
             norms += [self._descend(minibatch) for minibatch in _shards(shuffled, size)]
             self.context.counters.updates += -(-count // size)
-            if config.target_kl is not None and self._judge(samples, clip)["kl"] > 1.5 * config.target_kl:
+            if config.target_kl is not None and self._diagnose(samples, clip_ratio)["kl"] > 1.5 * config.target_kl:
                 break
-        metrics = self._judge(samples, clip)
+        metrics = self._diagnose(samples, clip_ratio)
         if config.desired_kl is not None:
             desired = config.desired_kl * (remaining if config.anneal_learning_rate else 1.0)
             self.optimizer.learning_rate = steered(self.optimizer.learning_rate, float(metrics["kl"]), desired)
-        # Only now, so that every sample of this rollout was seen through the same eyes as when it was collected.
+        # Only now, so that every sample of this rollout was normalised in the same way as when it was collected.
         self.observation_normalizer.update(batch["observation"])
         return {
             **{f"train/{name}": value for name, value in metrics.items()},
@@ -130,13 +130,13 @@ class PPO(Workflow):
     @torch.no_grad()
     def _prepare(self, batch: dict[str, Any]) -> dict[str, Tensor]:
         """The rollout as samples with advantages, returns and the old log-probability: flat, or whole copies."""
-        observation = self._seen({name: part.flatten(0, 1) for name, part in batch["observation"].items()})
+        observation = self._normalize({name: part.flatten(0, 1) for name, part in batch["observation"].items()})
         length, copies = batch["reward"].shape
         estimate = self._values_with_memory if self.is_recurrent else self._values
         values, next_value = estimate(batch, observation)
 
         done = batch["terminated"] | batch["truncated"]
-        self.reward_normalizer.update(batch["reward"].numpy(), done.numpy(), self.config.discount)
+        self.reward_normalizer.update(batch["reward"].numpy(), done.numpy(), self.config.gamma)
         advantage = torch.from_numpy(
             generalized_advantages(
                 self.reward_normalizer(batch["reward"]).cpu().numpy(),
@@ -145,8 +145,8 @@ class PPO(Workflow):
                 batch["terminated"].numpy(),
                 batch["truncated"].numpy(),
                 batch["valid"].numpy(),
-                discount=self.config.discount,
-                decay=self.config.gae_decay,
+                gamma=self.config.gamma,
+                lambda_=self.config.gae_lambda,
             )
         )
         samples = {
@@ -169,14 +169,14 @@ class PPO(Workflow):
         next_value = values[1:].clone()
         if len(batch["final_index"]):
             at, row = batch["final_index"].T
-            next_value[at, row] = self.value(self._seen(batch["final_observation"]))
+            next_value[at, row] = self.value(self._normalize(batch["final_observation"]))
         return values[:-1], next_value
 
     def _values_with_memory(self, batch: dict[str, Any], observation: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """As `_values`, step by step: the last observation of an episode is judged with the memory of that moment."""
         length, copies = batch["reward"].shape
         by_step = {name: part.unflatten(0, (length + 1, copies)) for name, part in observation.items()}
-        final = self._seen(batch["final_observation"])
+        final = self._normalize(batch["final_observation"])
         memory, values, final_values = self._memory["value"], [], []
         for t in range(length):
             keep = ~batch["is_first"][t].to(self.context.device).unsqueeze(-1)
@@ -207,7 +207,7 @@ class PPO(Workflow):
         self._memory = {"policy": after, "value": self._value_memory_after}
         return samples
 
-    def _seen(self, observation: dict[str, Tensor]) -> dict[str, Tensor]:
+    def _normalize(self, observation: dict[str, Tensor]) -> dict[str, Tensor]:
         return self.observation_normalizer({name: part.to(self.context.device) for name, part in observation.items()})
 
     def _over_shards(self, function: Callable[[dict[str, Tensor]], Tensor], samples: dict[str, Tensor]) -> Tensor:
@@ -221,9 +221,9 @@ class PPO(Workflow):
     def _predict(self, samples: dict[str, Tensor]) -> tuple[Any, Tensor, dict[str, Tensor]]:
         """The distribution over actions, values, and what is known of the samples, steps that only reset left out."""
         observation = _parts_of(samples, "observation.")
-        if self.guesses:
-            distribution, error = self.policy.forward_and_guess(observation)
-            return distribution, self.value(observation), {**samples, "guess_error": error}
+        if self.auxiliary_targets:
+            distribution, error = self.policy.forward_with_aux(observation)
+            return distribution, self.value(observation), {**samples, "aux_loss": error}
         if not self.is_recurrent:
             return self.policy(observation), self.value(observation), samples
         memories = {part: _parts_of(samples, f"{part}_memory.") or None for part in self._memory}
@@ -239,36 +239,36 @@ class PPO(Workflow):
             "policy": policy_loss(distribution.log_prob(known["action"]), known),
             "value": value_loss(value, known, self.config.value_clip),
         }
-        if self.config.entropy_scale:
+        if self.config.entropy_coef:
             losses["entropy"] = -distribution.entropy().mean()
-        if self.guesses:
-            losses["guess"] = known["guess_error"].mean()
+        if self.auxiliary_targets:
+            losses["aux"] = known["aux_loss"].mean()
         return losses
 
     def _total(self, losses: dict[str, Tensor]) -> Tensor:
-        scales = {"policy": 1.0, "value": self.config.value_scale}
-        if self.config.entropy_scale:
-            scales["entropy"] = self.config.entropy_scale
-        if self.guesses:
-            scales["guess"] = self.config.guess_scale
+        scales = {"policy": 1.0, "value": self.config.value_coef}
+        if self.config.entropy_coef:
+            scales["entropy"] = self.config.entropy_coef
+        if self.auxiliary_targets:
+            scales["aux"] = self.config.aux_coef
         assert losses.keys() == scales.keys()
         return reduce(torch.add, [losses[name] * scale for name, scale in scales.items()])
 
     @torch.no_grad()
-    def _judge(self, samples: dict[str, Tensor], clip: float) -> dict[str, Tensor]:
+    def _diagnose(self, samples: dict[str, Tensor], clip_ratio: float) -> dict[str, Tensor]:
         """How far the policy has moved from the one that collected, and how well values fit, over the rollout."""
-        stride = -(-len(samples["advantage"]) // self._samples_in(JUDGED_SAMPLES))
+        stride = -(-len(samples["advantage"]) // self._samples_in(DIAGNOSED_SAMPLES))
         distribution, value, known = self._predict({name: part[::stride] for name, part in samples.items()})
         log_ratio = distribution.log_prob(known["action"]) - known["log_prob"]
         ratio = log_ratio.exp()
         return {
             # The estimator of KL with low variance: http://joschu.net/blog/kl-approx.html
             "kl": (ratio - 1 - log_ratio).mean(),
-            "clip_fraction": ((ratio - 1).abs() > clip).float().mean(),
+            "clip_fraction": ((ratio - 1).abs() > clip_ratio).float().mean(),
             "entropy": distribution.entropy().mean(),
             "value_loss": value_loss(value, known, None),
             "explained_variance": explained_variance(known["value"], known["return"]),
-            **({"guess_error": known["guess_error"].mean()} if self.guesses else {}),
+            **({"aux_loss": known["aux_loss"].mean()} if self.auxiliary_targets else {}),
         }
 
     def _samples_in(self, steps: int) -> int:
@@ -319,10 +319,10 @@ def _standardize(runs: Tensor) -> Tensor:
     return (runs - runs.mean(1, keepdim=True)) / (runs.std(1, keepdim=True) + 1e-8)
 
 
-def ratio_bounds(advantage: Tensor, clip: float) -> tuple[Tensor, Tensor]:
+def ratio_bounds(advantage: Tensor, clip_ratio: float) -> tuple[Tensor, Tensor]:
     """Where a probability ratio stops to pay: above 1 + clip for a good action, below 1 - clip for a bad one."""
-    low = torch.where(advantage < 0, 1 - clip, -torch.inf)
-    high = torch.where(advantage > 0, 1 + clip, torch.inf)
+    low = torch.where(advantage < 0, 1 - clip_ratio, -torch.inf)
+    high = torch.where(advantage > 0, 1 + clip_ratio, torch.inf)
     return low, high
 
 

@@ -16,7 +16,7 @@ from paddock.components.targets import TargetNetwork
 from paddock.core.errors import InputError
 from paddock.workflows.base import Metrics, Phase
 from paddock.workflows.context import WorkflowContext
-from paddock.workflows.off_policy import ReplayConfig, Replayed, ReplayWorkflow
+from paddock.workflows.off_policy import ReplayBatch, ReplayConfig, ReplayWorkflow
 from paddock.workflows.sac import adjust_temperature, critic_loss, policy_loss, soft_target
 
 
@@ -27,8 +27,8 @@ class REDQConfig(ReplayConfig):
 
 
 class REDQ(ReplayWorkflow):
-    """Needs what SAC needs, with an ensemble of critics. Phases name its two updates, each with a ratio of its own:
-    `update_critics` (20 per step in the paper) and `update_policy` (1 per step)."""
+    """Needs what SAC needs, with an ensemble of critics. Phases give its two updates ratios of their own:
+    `update_critics` (20 per step in the paper) and `update_policy` (1 per step); `update` is one of each."""
 
     config: REDQConfig
     actions = "continuous"
@@ -41,48 +41,53 @@ class REDQ(ReplayWorkflow):
         parts = context.components
         self.policy, self.critics, self.target_critics = parts["policy"], parts["critics"], parts["target_critics"]
         self.temperature, self.optimizers = parts["temperature"], context.optimizers
-        self.copies = self.critics.config.copies
-        if self.config.subset > self.copies:
+        self.ensemble_size = self.critics.config.ensemble_size
+        if self.config.subset > self.ensemble_size:
             raise InputError(
-                f"workflow.subset = {self.config.subset} critics cannot be drawn from components.critics.copies = "
-                f"{self.copies}; make the one smaller or the other larger."
+                f"workflow.subset = {self.config.subset} critics cannot be drawn from "
+                f"components.critics.ensemble_size = {self.ensemble_size}; make the one smaller or the other larger."
             )
-        self.target = TargetNetwork(self.target_critics, self.critics, self.config.target_rate)
+        self.target = TargetNetwork(self.target_critics, self.critics, self.config.tau)
         self.critic_gradients = compile_gradients(self._critic_gradients, enabled=self.config.compile)
         self.policy_gradients = compile_gradients(self._policy_gradients, enabled=self.config.compile)
 
+    def update(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
+        """One step of the critics, then one of the policy and of the temperature."""
+        return {**self.update_critics(batch, phase=phase), **self.update_policy(batch, phase=phase)}
+
     def update_critics(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
         """One step of all critics towards one target, and of their targets."""
-        sample = self.replayed(batch)
+        sample = self.prepare_batch(batch)
         noise = torch.randn(sample["action"].shape, device=self.context.device)
-        chosen = torch.randperm(self.copies, device=self.context.device)[: self.config.subset]
+        chosen = torch.randperm(self.ensemble_size, device=self.context.device)[: self.config.subset]
         metrics, gradients = self.critic_gradients(sample, noise, chosen)
         norm = self.optimizers["critics"].apply(metrics["train/critic_loss"], gradients)
-        self.target.follow()
+        self.target.update()
         return {**metrics, "train/critic_gradient_norm": norm}
 
     def update_policy(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
         """One step of the policy and of the temperature."""
-        sample = self.replayed(batch)
+        sample = self.prepare_batch(batch)
         noise = torch.randn(sample["action"].shape, device=self.context.device)
         metrics, gradients = self.policy_gradients(sample["observation"], noise)
         norm = self.optimizers["policy"].apply(metrics["train/policy_loss"], gradients)
         adjust_temperature(self.temperature, self.optimizers["temperature"], metrics["train/entropy"])
         return {**metrics, "train/policy_gradient_norm": norm, "train/temperature": self.temperature()}
 
-    def _critic_gradients(self, sample: Replayed, noise: Tensor, chosen: Tensor) -> tuple[Metrics, tuple[Tensor, ...]]:
+    def _critic_gradients(
+        self, sample: ReplayBatch, noise: Tensor, chosen: Tensor
+    ) -> tuple[Metrics, tuple[Tensor, ...]]:
         """Eq. 1, arXiv:2101.05982: the target is the least of a random subset of the target critics."""
         with torch.no_grad():
-            following = sample["next_observation"]
-            action, log_prob = self.policy(following).sample_with_log_prob(noise)
-            next_value = self.target_critics(following, action, chosen).amin(0)
+            action, log_prob = self.policy(sample["next_observation"]).sample_with_log_prob(noise)
+            next_value = self.target_critics(sample["next_observation"], action, chosen).amin(0)
             target = soft_target(sample, next_value, log_prob, self.temperature())
         values = self.critics(sample["observation"], sample["action"])
         loss = critic_loss(values, target)
         metrics = {
-            "train/critic_loss": loss.detach() / self.copies,
+            "train/critic_loss": loss.detach() / self.ensemble_size,
             "train/value": values.detach().mean(),
-            "train/value_spread": values.detach().std(0).mean(),
+            "train/value_std": values.detach().std(0).mean(),
         }
         return metrics, self.optimizers["critics"].differentiate(loss)
 

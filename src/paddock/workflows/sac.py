@@ -15,7 +15,7 @@ from paddock.components.freezing import is_frozen
 from paddock.components.targets import TargetNetwork
 from paddock.workflows.base import Metrics, Phase
 from paddock.workflows.context import WorkflowContext
-from paddock.workflows.off_policy import ReplayConfig, Replayed, ReplayWorkflow
+from paddock.workflows.off_policy import ReplayBatch, ReplayConfig, ReplayWorkflow
 
 Gradients = tuple[Tensor, ...]
 
@@ -39,34 +39,50 @@ class SAC(ReplayWorkflow):
         parts = context.components
         self.policy, self.critics, self.target_critics = parts["policy"], parts["critics"], parts["target_critics"]
         self.temperature, self.optimizers = parts["temperature"], context.optimizers
-        self.target = TargetNetwork(self.target_critics, self.critics, self.config.target_rate)
+        self.target = TargetNetwork(self.target_critics, self.critics, self.config.tau)
         self.critic_gradients = compile_gradients(self._critic_gradients, enabled=self.config.compile)
         self.policy_gradients = compile_gradients(self._policy_gradients, enabled=self.config.compile)
 
-    def update_controller(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
+    def update(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
         """One step of the critics, of their targets, of the policy and of the temperature, in this order."""
-        sample = self.replayed(batch)
+        sample = self.prepare_batch(batch)
         # Noise is drawn out here, so that a compiled update draws the same numbers as a plain one.
         next_noise, noise = torch.randn(2, *sample["action"].shape, device=self.context.device)
         metrics: Metrics = {"train/temperature": self.temperature()}
-        if not is_frozen(self.critics):
-            found, gradients = self.critic_gradients(sample, next_noise)
-            norm = self.optimizers["critics"].apply(found["train/critic_loss"], gradients)
-            metrics |= {**found, "train/critic_gradient_norm": norm}
-            self.target.follow()
-        if not is_frozen(self.policy):
-            found, gradients = self.policy_gradients(sample["observation"], noise)
-            norm = self.optimizers["policy"].apply(found["train/policy_loss"], gradients)
-            metrics |= {**found, "train/policy_gradient_norm": norm}
-            adjust_temperature(self.temperature, self.optimizers["temperature"], found["train/entropy"])
-        return metrics
+        return {**metrics, **self._step_critics(sample, next_noise), **self._step_policy(sample, noise)}
 
-    def _critic_gradients(self, sample: Replayed, noise: Tensor) -> tuple[Metrics, Gradients]:
+    def update_critics(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
+        """One step of the critics and of their targets alone."""
+        sample = self.prepare_batch(batch)
+        return self._step_critics(sample, torch.randn(sample["action"].shape, device=self.context.device))
+
+    def update_policy(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
+        """One step of the policy and of the temperature alone."""
+        sample = self.prepare_batch(batch)
+        noise = torch.randn(sample["action"].shape, device=self.context.device)
+        return {"train/temperature": self.temperature(), **self._step_policy(sample, noise)}
+
+    def _step_critics(self, sample: ReplayBatch, noise: Tensor) -> Metrics:
+        if is_frozen(self.critics):
+            return {}
+        metrics, gradients = self.critic_gradients(sample, noise)
+        norm = self.optimizers["critics"].apply(metrics["train/critic_loss"], gradients)
+        self.target.update()
+        return {**metrics, "train/critic_gradient_norm": norm}
+
+    def _step_policy(self, sample: ReplayBatch, noise: Tensor) -> Metrics:
+        if is_frozen(self.policy):
+            return {}
+        metrics, gradients = self.policy_gradients(sample["observation"], noise)
+        norm = self.optimizers["policy"].apply(metrics["train/policy_loss"], gradients)
+        adjust_temperature(self.temperature, self.optimizers["temperature"], metrics["train/entropy"])
+        return {**metrics, "train/policy_gradient_norm": norm}
+
+    def _critic_gradients(self, sample: ReplayBatch, noise: Tensor) -> tuple[Metrics, Gradients]:
         """Eq. 5, arXiv:1812.05905: the squared soft Bellman error."""
         with torch.no_grad():
-            following = sample["next_observation"]
-            action, log_prob = self.policy(following).sample_with_log_prob(noise)
-            next_value = self.target_critics(following, action).amin(0)
+            action, log_prob = self.policy(sample["next_observation"]).sample_with_log_prob(noise)
+            next_value = self.target_critics(sample["next_observation"], action).amin(0)
             target = soft_target(sample, next_value, log_prob, self.temperature())
         values = self.critics(sample["observation"], sample["action"])
         loss = critic_loss(values, target)
@@ -81,7 +97,7 @@ class SAC(ReplayWorkflow):
         return metrics, self.optimizers["policy"].differentiate(loss)
 
 
-def soft_target(sample: Replayed, next_value: Tensor, next_log_prob: Tensor, temperature: Tensor) -> Tensor:
+def soft_target(sample: ReplayBatch, next_value: Tensor, next_log_prob: Tensor, temperature: Tensor) -> Tensor:
     """[N]: the reward, and the value with entropy of what follows; Eq. 3 in Eq. 6, arXiv:1812.05905."""
     return sample["reward"] + sample["bootstrap"] * (next_value - temperature * next_log_prob)
 
@@ -97,7 +113,7 @@ def policy_loss(log_prob: Tensor, value: Tensor, temperature: Tensor) -> Tensor:
 
 
 def adjust_temperature(temperature: Any, optimizer: Any, entropy: Tensor) -> None:
-    """One step on Eq. 18, arXiv:1812.05905: dearer randomness while there is less of it than the target, and back.
+    """One step on Eq. 18, arXiv:1812.05905: alpha rises while the entropy is below its target, and falls above it.
 
     The loss is `log alpha * (entropy - target)` as in the authors' code, whose gradient needs no backward pass.
     """

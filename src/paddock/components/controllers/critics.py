@@ -16,15 +16,15 @@ from paddock.core.specs import Spec
 class CriticsConfig(MLPConfig):
     """Options of an ensemble of critics: their number, their perceptron, and what reads the observation before it."""
 
-    copies: int = Field(default=2, ge=1)
+    ensemble_size: int = Field(default=2, ge=1)
     encoder: Part | None = None
     head_gain: float | None = Field(default=None, gt=0)
 
 
 class Critics(nn.Module):
-    """`copies` estimates of Q(s, a), one batched perceptron over observation and action together.
+    """`ensemble_size` estimates of Q(s, a), one batched perceptron over observation and action together.
 
-    An `encoder` (a CNN, say) turns the observation into features that all copies share; without one they read the
+    An `encoder` (a CNN, say) turns the observation into features that all critics share; without one they read the
     observation as a vector.
     """
 
@@ -35,9 +35,11 @@ class Critics(nn.Module):
         features = sum(part.size for part in spec.observation.values())
         if self.encoder is not None:
             features = self.encoder.outputs
-        self.network = StackedMLP(config, config.copies, features + spec.action.size, 1, head_gain=config.head_gain)
+        self.network = StackedMLP(
+            config, config.ensemble_size, features + spec.action.size, 1, head_gain=config.head_gain
+        )
 
     def forward(self, observation: dict[str, Tensor], action: Tensor, chosen: Tensor | None = None) -> Tensor:
-        """Observation parts [B, ...] and actions [B, A] to values [copies, B], or [K, B] of the `chosen` [K]."""
+        """Observation parts [B, ...] and actions [B, A] to values [ensemble_size, B], or [K, B] of the `chosen` [K]."""
         features = flatten_observation(observation) if self.encoder is None else encode(self.encoder, observation)
         return self.network(torch.cat([features, action.flatten(1)], -1), chosen).squeeze(-1)

@@ -21,12 +21,12 @@ Distribution = Categorical | Gaussian | SquashedGaussian
 
 class LatentPolicyConfig(DenseConfig, TargetSchema):
     """Options of a policy over latents. Continuous actions are `bounded` (a normal whose mean is within +-1 and whose
-    deviation is within `deviation`) or `squashed` (the tanh of a normal, whose deviation begins at `deviation[1]`)."""
+    standard deviation is within `std`) or `squashed` (the tanh of a normal, whose deviation begins at `std[1]`)."""
 
     latent: RSSMConfig
     continuous: Literal["bounded", "squashed"] = "bounded"
-    deviation: tuple[float, float] = (0.1, 1.0)
-    uniform_share: float = Field(default=0.01, ge=0, lt=1)
+    std: tuple[float, float] = (0.1, 1.0)
+    unimix: float = Field(default=0.01, ge=0, lt=1)
     output_scale: float = Field(default=0.01, ge=0)
 
 
@@ -45,17 +45,17 @@ class LatentPolicy(nn.Module):
         outputs = self.output(self.hidden(features))
         if self.choices is not None:
             return self._categorical(outputs)
-        low, high = self.config.deviation
+        low, high = self.config.std
         mean, raw = outputs.chunk(2, -1)
         if self.config.continuous == "bounded":
-            deviation = low + (high - low) * (raw + 2).sigmoid()
-            return Gaussian(mean.tanh(), deviation.log())
+            std = low + (high - low) * (raw + 2).sigmoid()
+            return Gaussian(mean.tanh(), std.log())
         begin = torch.tensor(high - low).expm1().log()
-        deviation = nn.functional.softplus(raw + begin) + low
-        return SquashedGaussian(MEAN_LIMIT * (mean / MEAN_LIMIT).tanh(), deviation.log())
+        std = nn.functional.softplus(raw + begin) + low
+        return SquashedGaussian(MEAN_LIMIT * (mean / MEAN_LIMIT).tanh(), std.log())
 
     def _categorical(self, logits: Tensor) -> Categorical:
-        share = self.config.uniform_share
+        share = self.config.unimix
         if not share:
             return Categorical(logits)
         return Categorical(((1 - share) * logits.softmax(-1) + share / logits.shape[-1]).log())

@@ -62,8 +62,8 @@ class CEMConfig(RandomShootingConfig):
 
     iterations: int = Field(ge=1)
     elites: int = Field(ge=1)
-    spread: float = Field(default=1.0, gt=0)
-    least_spread: float = Field(default=0.05, ge=0, lt=1)
+    std: float = Field(default=1.0, gt=0)
+    min_std: float = Field(default=0.05, ge=0, lt=1)
     warm_start: bool = False
 
     @model_validator(mode="after")
@@ -76,7 +76,7 @@ class CEMConfig(RandomShootingConfig):
 class CEM(RandomShooting):
     """The cross-entropy method (Algorithm 2, arXiv:1811.04551): sample, keep the best, fit them, and again.
 
-    With `warm_start` the search begins around the previous decision's sequence, moved on by a step. The spread begins
+    With `warm_start` the search begins around the previous decision's sequence, moved on by a step. `std` begins
     anew with every decision.
     """
 
@@ -101,8 +101,8 @@ class CEM(RandomShooting):
         config = self.config
         moved_on = torch.cat([previous[:, 1:], previous[:, -1:]], 1) if config.warm_start else previous * 0
         if self.action.is_discrete:
-            return CategoricalPlan(self._chances(moved_on), config.least_spread)
-        return GaussianPlan(moved_on, torch.full_like(moved_on, config.spread), config.least_spread)
+            return CategoricalPlan(self._chances(moved_on), config.min_std)
+        return GaussianPlan(moved_on, torch.full_like(moved_on, config.std), config.min_std)
 
     def _chances(self, sequence: Tensor) -> Tensor:
         """Even ones, or half of them given to the choices [B, H, A] of before; zeros are no choice."""

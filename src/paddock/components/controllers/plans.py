@@ -14,52 +14,52 @@ from torch.nn import functional
 
 @dataclass(frozen=True)
 class GaussianPlan:
-    """Independent normal distributions, cut to [-1, 1]; `centre` and `spread` are [B, H, A]."""
+    """Independent normal distributions, cut to [-1, 1]; `mean` and `std` are [B, H, A]."""
 
-    centre: Tensor
-    spread: Tensor
-    least_spread: float
+    mean: Tensor
+    std: Tensor
+    min_std: float
 
     def sample(self, count: int) -> Tensor:
         """`count` sequences for each environment: [B, N, H, A]."""
-        batch, horizon, size = self.centre.shape
-        noise = torch.randn(batch, count, horizon, size, device=self.centre.device)
-        return torch.addcmul(self.centre.unsqueeze(1), self.spread.unsqueeze(1), noise).clamp(-1, 1)
+        batch, horizon, size = self.mean.shape
+        noise = torch.randn(batch, count, horizon, size, device=self.mean.device)
+        return torch.addcmul(self.mean.unsqueeze(1), self.std.unsqueeze(1), noise).clamp(-1, 1)
 
     def refit(self, candidates: Tensor, weights: Tensor) -> GaussianPlan:
         """Move to the weighted mean and deviation of candidates [B, K, H, A]; weights [B, K] sum to 1."""
         weights = weights[:, :, None, None]
-        centre = (weights * candidates).sum(1)
-        variance = (weights * (candidates - centre.unsqueeze(1)).square()).sum(1)
-        return replace(self, centre=centre, spread=variance.sqrt().clamp(min=self.least_spread))
+        mean = (weights * candidates).sum(1)
+        variance = (weights * (candidates - mean.unsqueeze(1)).square()).sum(1)
+        return replace(self, mean=mean, std=variance.sqrt().clamp(min=self.min_std))
 
     def actions(self) -> Tensor:
         """The sequence that the plan stands for: [B, H, A]."""
-        return self.centre
+        return self.mean
 
 
 @dataclass(frozen=True)
 class CategoricalPlan:
-    """Chances of each choice at each step, `centre` [B, H, A]; none of them falls below `least_spread` / A."""
+    """Chances of each choice at each step, `mean` [B, H, A]; none of them falls below `min_std` / A."""
 
-    centre: Tensor
-    least_spread: float
+    mean: Tensor
+    min_std: float
 
     def sample(self, count: int) -> Tensor:
         """`count` sequences of choices for each environment, one of A each: [B, N, H, A]."""
-        batch, horizon, size = self.centre.shape
-        drawn = torch.multinomial(self.centre.reshape(-1, size), count, replacement=True)
+        batch, horizon, size = self.mean.shape
+        drawn = torch.multinomial(self.mean.reshape(-1, size), count, replacement=True)
         chosen = drawn.view(batch, horizon, count).transpose(1, 2)
         return functional.one_hot(chosen, size).float()
 
     def refit(self, candidates: Tensor, weights: Tensor) -> CategoricalPlan:
         """Move to how often each choice is taken in candidates [B, K, H, A]; weights [B, K] sum to 1."""
         chances = (weights[:, :, None, None] * candidates).sum(1)
-        return replace(self, centre=mixed_with_uniform(chances, self.least_spread))
+        return replace(self, mean=mixed_with_uniform(chances, self.min_std))
 
     def actions(self) -> Tensor:
         """The likeliest choice at each step: [B, H, A]."""
-        return functional.one_hot(self.centre.argmax(-1), self.centre.shape[-1]).float()
+        return functional.one_hot(self.mean.argmax(-1), self.mean.shape[-1]).float()
 
 
 def mixed_with_uniform(chances: Tensor, share: float) -> Tensor:

@@ -20,7 +20,7 @@ class PolicyConfig(TargetSchema):
     """Options of a stochastic policy."""
 
     parts: list[str] | None = Field(default=None, min_length=1)
-    guesses: list[str] | None = Field(default=None, min_length=1)
+    auxiliary_targets: list[str] | None = Field(default=None, min_length=1)
     network: Part
     log_std_init: float = 0.0
     log_std_gain: float = Field(default=1.0, gt=0)
@@ -29,7 +29,7 @@ class PolicyConfig(TargetSchema):
 
 
 class StochasticPolicy(nn.Module):
-    """A distribution over actions: categorical where actions are choices, else Gaussian with a free spread."""
+    """A distribution over actions: categorical where actions are choices, else Gaussian with a free log_std."""
 
     def __init__(self, config: PolicyConfig, spec: Spec) -> None:
         super().__init__()
@@ -41,12 +41,13 @@ class StochasticPolicy(nn.Module):
         self.head = linear(self.network.outputs, outputs, gain=config.head_gain)
         if config.mean_init is not None:
             self._start_from(config.mean_init)
-        self.guesses = config.guesses
-        if config.guesses is not None:
+        self.auxiliary_targets = config.auxiliary_targets
+        if config.auxiliary_targets is not None:
             if self.is_recurrent:
-                raise InputError("a policy with a memory cannot guess parts of the observation; leave `guesses` out.")
-            hidden = sum(part.size for part in spec.only(config.guesses).observation.values())
-            self.guess_head = linear(self.network.outputs, hidden, gain=1.0)
+                raise InputError("a recurrent policy cannot have auxiliary_targets; leave the option out.")
+            targets = sum(part.size for part in spec.only(config.auxiliary_targets).observation.values())
+            # Checkpoints hold it under this name.
+            self.guess_head = linear(self.network.outputs, targets, gain=1.0)
         if not self.is_discrete:
             # Adam moves every number at one pace; the gain lets the spread of actions go faster than the weights.
             self.log_std = nn.Parameter(torch.full((outputs,), config.log_std_init / config.log_std_gain))
@@ -55,11 +56,11 @@ class StochasticPolicy(nn.Module):
         """Observation parts [B, ...] to a distribution over actions [B, A] or [B]."""
         return self._distribution(encode(self.network, chosen(observation, self.config.parts)))
 
-    def forward_and_guess(self, observation: dict[str, Tensor]) -> tuple[Gaussian | Categorical, Tensor]:
-        """As forward, and how far the parts [B, ...] that the policy does not read are from its guess of them: [B]."""
+    def forward_with_aux(self, observation: dict[str, Tensor]) -> tuple[Gaussian | Categorical, Tensor]:
+        """As forward, and the auxiliary loss [B]: the squared error of the predicted `auxiliary_targets` [B, ...]."""
         features = encode(self.network, chosen(observation, self.config.parts))
-        hidden = flatten_observation(chosen(observation, self.config.guesses))
-        return self._distribution(features), (self.guess_head(features) - hidden).square().mean(-1)
+        target = flatten_observation(chosen(observation, self.config.auxiliary_targets))
+        return self._distribution(features), (self.guess_head(features) - target).square().mean(-1)
 
     def initial_state(self, n: int) -> State:
         """The memory of `n` fresh episodes; None where there is none."""

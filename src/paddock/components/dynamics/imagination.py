@@ -26,10 +26,10 @@ class Imagination(Protocol):
 
 
 def score_by(
-    model: Imagination, latent: Latent, *, discount: float, value: Callable[[Latent], Tensor] | None = None
+    model: Imagination, latent: Latent, *, gamma: float, value: Callable[[Latent], Tensor] | None = None
 ) -> Callable[[Tensor], Tensor]:
     """A planner's question, candidates [B, N, H, A] to returns [B, N], answered by imagining from `latent`."""
-    return partial(imagined_return, model, latent, discount=discount, value=value)
+    return partial(imagined_return, model, latent, gamma=gamma, value=value)
 
 
 def imagined_return(
@@ -37,7 +37,7 @@ def imagined_return(
     latent: Latent,
     actions: Tensor,
     *,
-    discount: float,
+    gamma: float,
     value: Callable[[Latent], Tensor] | None = None,
 ) -> Tensor:
     """[B, N]: discounted rewards of sequences [B, N, H, A], each as likely as the episode is to get there.
@@ -51,7 +51,7 @@ def imagined_return(
     for action in actions.flatten(0, 1).unbind(1):
         latent = model.imagine_step(latent, action)
         total = total + weight * model.predict_reward(latent)
-        weight = weight * discount * model.predict_continue(latent)
+        weight = weight * gamma * model.predict_continue(latent)
     if value is not None:
         total = total + weight * value(latent)
     return total.view(batch, count)

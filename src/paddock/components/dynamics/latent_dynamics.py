@@ -1,4 +1,4 @@
-"""A small deterministic world model: encoder, dynamics, reward and decoder, each a perceptron over one latent vector.
+"""A small deterministic world model: encoder, dynamics, reward and decoder, each an MLP over one latent vector.
 
 Shapes: B environments, T steps, L numbers of the latent state, A of an action's vector, D of an observation.
 """
@@ -29,14 +29,14 @@ STATE = "state"
 
 
 class LatentModelConfig(TargetSchema):
-    """Sizes: the latent state, and the hidden layers of each part; without `goes_on` nothing is taken to end."""
+    """Sizes: the latent state, and the hidden layers of each part; without `continue` nothing is taken to end."""
 
     latent: int = Field(default=32, ge=1)
     encoder: list[int] = Field(default=[64])
     dynamics: list[int] = Field(default=[64])
     reward: list[int] = Field(default=[32])
     decoder: list[int] = Field(default=[64])
-    goes_on: list[int] | None = None
+    continue_: list[int] | None = Field(default=None, alias="continue")
     activation: Activation = "relu"
 
 
@@ -51,21 +51,21 @@ class LatentModel(nn.Module):
         super().__init__()
         self.config = config
         self.spec = spec
-        if pictures := list(split_parts(spec)[0]):
+        if images := list(split_parts(spec)[0]):
             raise InputError(
-                f"the small latent model reads numbers, and {', '.join(pictures)} is a picture. "
-                "Choose an observation of numbers, or a workflow whose model reads pictures."
+                f"the small latent model reads a vector, and {', '.join(images)} is an image. "
+                "Choose an observation without images, or a workflow whose model reads images."
             )
         numbers, latent = sum(part.size for part in spec.observation.values()), config.latent
         actions = vector_size(spec.action)
-        self.scale = RunningMoments((numbers,), least_deviation=1e-2)
-        self.encoder = perceptron([numbers, *config.encoder, latent], config.activation)
-        self.dynamics = perceptron([latent + actions, *config.dynamics, latent], config.activation)
-        self.reward = perceptron([latent, *config.reward, 1], config.activation)
-        self.decoder = perceptron([latent, *config.decoder, numbers], config.activation)
-        self.goes_on = None
-        if config.goes_on is not None:
-            self.goes_on = perceptron([latent, *config.goes_on, 1], config.activation)
+        self.scale = RunningMoments((numbers,), min_std=1e-2)
+        self.encoder = mlp([numbers, *config.encoder, latent], config.activation)
+        self.dynamics = mlp([latent + actions, *config.dynamics, latent], config.activation)
+        self.reward = mlp([latent, *config.reward, 1], config.activation)
+        self.decoder = mlp([latent, *config.decoder, numbers], config.activation)
+        self.goes_on = None  # Checkpoints hold it under this name.
+        if config.continue_ is not None:
+            self.goes_on = mlp([latent, *config.continue_, 1], config.activation)
 
     def initial(self, batch: int) -> Latent:
         """The latent state before anything was seen."""
@@ -101,7 +101,7 @@ class LatentModel(nn.Module):
         """Zero mean and unit deviation over the latent's numbers: a policy cannot dream itself out of what is known."""
         return functional.layer_norm(state, (self.config.latent,))
 
-    def ending_loss(self, latent: Latent, terminated: Tensor) -> Tensor:
+    def continue_loss(self, latent: Latent, terminated: Tensor) -> Tensor:
         """[...]: the cross-entropy of the chance that an episode goes on, to whether it did; 0 where none is given."""
         if self.goes_on is None:
             return torch.zeros_like(latent[STATE][..., 0])
@@ -129,7 +129,7 @@ class LatentModel(nn.Module):
         return bool(self.scale.count > 0)
 
 
-def perceptron(sizes: list[int], activation: Activation) -> nn.Sequential:
+def mlp(sizes: list[int], activation: Activation) -> nn.Sequential:
     """Linear layers of the given sizes with activations between them; the last one is linear."""
     layers: list[nn.Module] = []
     for size_in, size_out in pairwise(sizes):

@@ -31,7 +31,7 @@ class RSSMConfig(Schema):
     stochastic: Literal["categorical", "gaussian"] = "categorical"
     groups: int = Field(ge=1)
     classes: int = Field(ge=2)
-    uniform_share: float = Field(default=0.01, ge=0, lt=1)
+    unimix: float = Field(default=0.01, ge=0, lt=1)
     cell: Literal["gru", "block_gru"] = "block_gru"
     blocks: int = Field(default=8, ge=1)
     prior_layers: int = Field(default=2, ge=1)
@@ -47,7 +47,7 @@ class RSSMConfig(Schema):
     def make_stochastic(self) -> CategoricalLatent | GaussianLatent:
         if self.stochastic == "gaussian":
             return GaussianLatent(self.groups)
-        return CategoricalLatent(self.groups, self.classes, self.uniform_share)
+        return CategoricalLatent(self.groups, self.classes, self.unimix)
 
     @property
     def features(self) -> int:
@@ -124,10 +124,10 @@ class RSSM(nn.Module):
         noise = self.stochastic.noise(len(deter), device=deter.device)
         return {"deter": deter, "stoch": self.stochastic.draw(self.prior(deter), noise)}
 
-    def divergences(self, latents: Latent) -> tuple[Tensor, Tensor]:
-        """[T, B] each: of the posterior from the prior, with the gradient to the prior alone (what the dynamics have to
-        learn), and with the gradient to the posterior alone (what the representation may give up)."""
+    def kl(self, latents: Latent) -> tuple[Tensor, Tensor]:
+        """[T, B] each: KL of the posterior from the prior, with the gradient to the prior alone (what the dynamics
+        have to learn), and with the gradient to the posterior alone (what the representation may give up)."""
         posterior, prior = latents["posterior"], latents["prior"]
-        dynamics = self.stochastic.divergence(posterior.detach(), prior)
-        representation = self.stochastic.divergence(posterior, prior.detach())
+        dynamics = self.stochastic.kl(posterior.detach(), prior)
+        representation = self.stochastic.kl(posterior, prior.detach())
         return dynamics, representation

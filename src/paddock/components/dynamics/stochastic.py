@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-LEAST_DEVIATION = 0.1
+MIN_STD = 0.1
 
 
 class CategoricalLatent:
@@ -17,12 +17,12 @@ class CategoricalLatent:
 
     All groups' first classes come first, then their second ones: the sums over the few classes then run over many
     groups side by side, which is several times faster than the other way round.
-    `uniform_share` of every probability is uniform, so that no choice ever becomes impossible (arXiv:2301.04104).
+    `unimix` of every probability is uniform, so that no choice ever becomes impossible (arXiv:2301.04104).
     """
 
-    def __init__(self, groups: int, classes: int, uniform_share: float) -> None:
+    def __init__(self, groups: int, classes: int, unimix: float) -> None:
         self.classes = classes
-        self.uniform_share = uniform_share
+        self.unimix = unimix
         self.size = self.outputs = groups * classes
 
     def noise(self, *shape: int, device: torch.device) -> Tensor:
@@ -38,7 +38,7 @@ class CategoricalLatent:
             drawn = drawn + (probabilities - probabilities.detach())
         return drawn.flatten(-2)
 
-    def divergence(self, first: Tensor, second: Tensor) -> Tensor:
+    def kl(self, first: Tensor, second: Tensor) -> Tensor:
         """[...]: Kullback-Leibler divergence of the first from the second, both raw outputs [..., outputs]."""
         log_first, log_second = self._probabilities(first).log(), self._probabilities(second).log()
         return (log_first.exp() * (log_first - log_second)).sum((-2, -1))
@@ -50,7 +50,7 @@ class CategoricalLatent:
 
     def _probabilities(self, outputs: Tensor) -> Tensor:
         plain = outputs.unflatten(-1, (self.classes, -1)).softmax(-2)
-        return (1 - self.uniform_share) * plain + self.uniform_share / self.classes
+        return (1 - self.unimix) * plain + self.unimix / self.classes
 
 
 class GaussianLatent:
@@ -64,15 +64,15 @@ class GaussianLatent:
         return torch.randn(*shape, self.size, device=device)
 
     def draw(self, outputs: Tensor, noise: Tensor) -> Tensor:
-        """[..., size], with the gradient of mean and deviation."""
-        mean, deviation = self._moments(outputs)
-        return torch.addcmul(mean, deviation, noise)
+        """[..., size], with the gradient of mean and std."""
+        mean, std = self._moments(outputs)
+        return torch.addcmul(mean, std, noise)
 
-    def divergence(self, first: Tensor, second: Tensor) -> Tensor:
+    def kl(self, first: Tensor, second: Tensor) -> Tensor:
         """[...]: Kullback-Leibler divergence of the first from the second, both raw outputs [..., outputs]."""
-        (mean, deviation), (other_mean, other_deviation) = self._moments(first), self._moments(second)
-        ratio = deviation / other_deviation
-        distance = (mean - other_mean) / other_deviation
+        (mean, std), (other_mean, other_std) = self._moments(first), self._moments(second)
+        ratio = std / other_std
+        distance = (mean - other_mean) / other_std
         return (0.5 * (ratio.square() + distance.square() - 1) - ratio.log()).sum(-1)
 
     def entropy(self, outputs: Tensor) -> Tensor:
@@ -81,4 +81,4 @@ class GaussianLatent:
 
     def _moments(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
         mean, raw = outputs.chunk(2, -1)
-        return mean, functional.softplus(raw) + LEAST_DEVIATION
+        return mean, functional.softplus(raw) + MIN_STD

@@ -7,6 +7,7 @@ Shapes, batch first at this door: B copies, T steps, A numbers of an action (a c
 from __future__ import annotations
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from paddock.components.dynamics.rssm import RSSM, Latent, RSSMConfig
@@ -32,7 +33,7 @@ class WorldModelConfig(TargetSchema):
     encoder: ObservationEncoderConfig
     decoder: ObservationNetConfig
     reward: NumberHeadConfig
-    goes_on: DenseConfig
+    continue_: DenseConfig = Field(alias="continue")
 
 
 class WorldModel(nn.Module):
@@ -47,7 +48,8 @@ class WorldModel(nn.Module):
         self.rssm = RSSM(config.rssm, self.encoder.outputs, self.action_size)
         self.decoder = ObservationDecoder(config.decoder, config.rssm.features, spec, self.encoder)
         self.reward = NumberHead(config.reward, config.rssm.features)
-        self.goes_on = ContinueHead(config.goes_on, config.rssm.features)
+        # Checkpoints hold it under this name.
+        self.goes_on = ContinueHead(config.continue_, config.rssm.features)
 
     def initial(self, batch: int) -> Latent:
         """What is known before anything was seen: dict of [B, ...]."""
@@ -76,7 +78,7 @@ class WorldModel(nn.Module):
     ) -> Latent:
         """Latents [B, T, ...] for parts [B, T, ...], the actions [B, T, A] that led there and `is_first` [B, T].
 
-        Beside `deter` and `stoch` they hold `posterior` and `prior` [B, T, P], for `divergences`.
+        Beside `deter` and `stoch` they hold `posterior` and `prior` [B, T, P], for `kl`.
         """
         batch = is_first.shape[0]
         merged = {name: part.transpose(0, 1).flatten(0, 1) for name, part in observation.items()}
@@ -85,9 +87,9 @@ class WorldModel(nn.Module):
         latents = self.rssm.observe_sequence(before, embedding, action.transpose(0, 1), is_first.transpose(0, 1))
         return {name: part.transpose(0, 1) for name, part in latents.items()}
 
-    def divergences(self, latents: Latent) -> tuple[Tensor, Tensor]:
-        """[B, T] each: what the dynamics have to learn, and what the representation may give up; see RSSM."""
-        return self.rssm.divergences(latents)
+    def kl(self, latents: Latent) -> tuple[Tensor, Tensor]:
+        """[B, T] each: the KL that the dynamics have to learn, and that the representation may give up; see RSSM."""
+        return self.rssm.kl(latents)
 
     def imagine_step(self, latent: Latent, action: Tensor) -> Latent:
         """Where an action [B, A] leads, drawn from what the model believes."""

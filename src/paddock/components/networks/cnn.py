@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from torch import nn
 
 from paddock.components.networks.activations import ACTIVATIONS
-from paddock.components.networks.images import PictureEncoder
+from paddock.components.networks.images import ImageEncoder
 from paddock.components.networks.mlp import MLPConfig
 from paddock.core.errors import InputError
 from paddock.core.specs import Spec
@@ -33,8 +33,8 @@ class CNNConfig(MLPConfig):
         return self
 
 
-class CNN(PictureEncoder):
-    """Convolutions over each picture; see PictureEncoder for the rest."""
+class CNN(ImageEncoder):
+    """Convolutions over each picture; see ImageEncoder for the rest."""
 
     config: CNNConfig
 

@@ -72,6 +72,6 @@ class ContinueHead(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         return self.output(self.hidden(features)).squeeze(-1)
 
-    def loss(self, logit: Tensor, goes_on: Tensor) -> Tensor:
-        """[...]: the cross-entropy to `goes_on` [...], 0 or 1."""
-        return functional.binary_cross_entropy_with_logits(logit, goes_on, reduction="none")
+    def loss(self, logit: Tensor, target: Tensor) -> Tensor:
+        """[...]: the cross-entropy to whether the episode continued [...], 0 or 1."""
+        return functional.binary_cross_entropy_with_logits(logit, target, reduction="none")

@@ -10,7 +10,7 @@ from paddock.core.errors import InputError
 from paddock.core.specs import ArraySpec, Spec
 
 
-class PictureEncoder(nn.Module):
+class ImageEncoder(nn.Module):
     """Observation parts to features [B, outputs]: a network of its own reads each picture (uint8, three axes, the
     shorter end is the channels), and a perceptron joins all of them with all other numbers."""
 
@@ -59,10 +59,10 @@ class PictureEncoder(nn.Module):
 
 def split_parts(spec: Spec) -> tuple[dict[str, ArraySpec], list[str]]:
     """The pictures among an observation's parts, and the names of the others."""
-    pictures = {name: part for name, part in spec.observation.items() if is_picture(part)}
+    pictures = {name: part for name, part in spec.observation.items() if is_image(part)}
     return pictures, [name for name in spec.observation if name not in pictures]
 
 
-def is_picture(part: ArraySpec) -> bool:
+def is_image(part: ArraySpec) -> bool:
     """Whether an observation's part is to be read as a picture."""
     return part.dtype == "uint8" and len(part.shape) == 3

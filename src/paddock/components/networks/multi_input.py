@@ -1,4 +1,4 @@
-"""One encoder for observations of several kinds: a network for the pictures, another for the numbers, joined."""
+"""One encoder for observations of several kinds: a network for images, another for the vector of the rest, joined."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from paddock.core.specs import Spec
 
 
 class MultiInputConfig(MLPConfig):
-    """Which network reads the pictures, which one the numbers, and the perceptron that joins them."""
+    """Which network reads the images, which one the vector of all other numbers, and the MLP that joins them."""
 
-    pictures: Part
-    numbers: Part
+    images: Part
+    vector: Part
 
 
 class MultiInput(nn.Module):
@@ -31,15 +31,15 @@ class MultiInput(nn.Module):
         super().__init__()
         self.config = config
         self.outputs = config.hidden[-1]
-        pictures, numbers = split_parts(spec)
-        if not pictures or not numbers:
+        images, vector = split_parts(spec)
+        if not images or not vector:
             raise InputError(
-                "a multi-input network needs pictures and numbers in the observation; "
-                f"there are {len(pictures)} and {len(numbers)}. Use a CNN or an MLP here."
+                "a multi-input network needs images and other numbers in the observation; "
+                f"there are {len(images)} and {len(vector)} parts of them. Use a CNN or an MLP here."
             )
-        self._names = {"pictures": list(pictures), "numbers": numbers}
+        self._names = {"pictures": list(images), "numbers": vector}  # Checkpoints hold the networks under these names.
         self.networks = nn.ModuleDict()
-        for kind, network in (("pictures", config.pictures), ("numbers", config.numbers)):
+        for kind, network in (("pictures", config.images), ("numbers", config.vector)):
             self.networks[kind] = build_network(network, spec.only(self._names[kind]))
         sizes: list[Any] = [network.outputs for network in self.networks.values()]
         self.joined = MLP(config, sum(sizes))

@@ -1,4 +1,4 @@
-"""Many perceptrons of one shape as one: their weights are stacked, so that a layer of all is one batched product."""
+"""Many MLPs of one shape as one: their weights are stacked, so that a layer of all is one batched product."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from paddock.components.networks.mlp import MLPConfig
 
 
 class StackedLinear(nn.Module):
-    """`copies` linear layers; inputs [copies, B, inputs] to [copies, B, outputs]."""
+    """`ensemble_size` linear layers; inputs [ensemble_size, B, inputs] to [ensemble_size, B, outputs]."""
 
-    def __init__(self, copies: int, inputs: int, outputs: int, *, gain: float | None = None) -> None:
+    def __init__(self, ensemble_size: int, inputs: int, outputs: int, *, gain: float | None = None) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(copies, inputs, outputs))
-        self.bias = nn.Parameter(torch.zeros(copies, 1, outputs))
+        self.weight = nn.Parameter(torch.empty(ensemble_size, inputs, outputs))
+        self.bias = nn.Parameter(torch.zeros(ensemble_size, 1, outputs))
         for weight, bias in zip(self.weight.data, self.bias.data, strict=True):
             if gain is not None:
                 nn.init.orthogonal_(weight, gain)
@@ -29,7 +29,7 @@ class StackedLinear(nn.Module):
                 nn.init.uniform_(bias, -reach, reach)
 
     def forward(self, inputs: Tensor, chosen: Tensor | None = None) -> Tensor:
-        """With `chosen` [K] only those copies are asked, for inputs [K, B, inputs]."""
+        """With `chosen` [K] only those members are asked, for inputs [K, B, inputs]."""
         weight, bias = (self.weight, self.bias) if chosen is None else (self.weight[chosen], self.bias[chosen])
         if weight.shape[-1] == 1:  # Matrix kernels are several times slower for a single column than this.
             return (inputs * weight.transpose(1, 2)).sum(-1, keepdim=True) + bias
@@ -37,12 +37,12 @@ class StackedLinear(nn.Module):
 
 
 class StackedNorm(nn.Module):
-    """Layer normalisation with a scale and an offset for each copy; [copies, B, size]."""
+    """Layer normalisation with a scale and an offset for each member; [ensemble_size, B, size]."""
 
-    def __init__(self, copies: int, size: int) -> None:
+    def __init__(self, ensemble_size: int, size: int) -> None:
         super().__init__()
-        self.scale = nn.Parameter(torch.ones(copies, 1, size))
-        self.offset = nn.Parameter(torch.zeros(copies, 1, size))
+        self.scale = nn.Parameter(torch.ones(ensemble_size, 1, size))
+        self.offset = nn.Parameter(torch.zeros(ensemble_size, 1, size))
 
     def forward(self, inputs: Tensor, chosen: Tensor | None = None) -> Tensor:
         scale, offset = (self.scale, self.offset) if chosen is None else (self.scale[chosen], self.offset[chosen])
@@ -50,22 +50,24 @@ class StackedNorm(nn.Module):
 
 
 class StackedMLP(nn.Module):
-    """`copies` perceptrons over the same vectors: [B, inputs] to [copies, B, outputs], linear at the end."""
+    """`ensemble_size` MLPs over the same vectors: [B, inputs] to [ensemble_size, B, outputs], linear at the end."""
 
-    def __init__(self, config: MLPConfig, copies: int, inputs: int, outputs: int, *, head_gain: float | None) -> None:
+    def __init__(
+        self, config: MLPConfig, ensemble_size: int, inputs: int, outputs: int, *, head_gain: float | None
+    ) -> None:
         super().__init__()
-        self.copies = copies
+        self.ensemble_size = ensemble_size
         gain = math.sqrt(2) if config.orthogonal else None
         sizes = [inputs, *config.hidden]
-        self.hidden = nn.ModuleList(StackedLinear(copies, *pair, gain=gain) for pair in pairwise(sizes))
-        self.norms = nn.ModuleList(StackedNorm(copies, size) for size in config.hidden if config.layer_norm)
-        self.head = StackedLinear(copies, sizes[-1], outputs, gain=head_gain)
+        self.hidden = nn.ModuleList(StackedLinear(ensemble_size, *pair, gain=gain) for pair in pairwise(sizes))
+        self.norms = nn.ModuleList(StackedNorm(ensemble_size, size) for size in config.hidden if config.layer_norm)
+        self.head = StackedLinear(ensemble_size, sizes[-1], outputs, gain=head_gain)
         self.activation = nn.ReLU(inplace=True) if config.activation == "relu" else ACTIVATIONS[config.activation]()
 
     def forward(self, inputs: Tensor, chosen: Tensor | None = None) -> Tensor:
-        """With `chosen` [K] only those copies answer: [K, B, outputs]."""
-        copies = self.copies if chosen is None else len(chosen)
-        features = inputs.expand(copies, *inputs.shape)
+        """With `chosen` [K] only those members answer: [K, B, outputs]."""
+        ensemble_size = self.ensemble_size if chosen is None else len(chosen)
+        features = inputs.expand(ensemble_size, *inputs.shape)
         for index, layer in enumerate(self.hidden):
             features = layer(features, chosen)
             if len(self.norms):

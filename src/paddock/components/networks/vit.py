@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional
 
-from paddock.components.networks.images import PictureEncoder
+from paddock.components.networks.images import ImageEncoder
 from paddock.components.networks.mlp import MLPConfig
 from paddock.core.errors import InputError
 from paddock.core.specs import Spec
@@ -29,8 +29,8 @@ class ViTConfig(MLPConfig):
         return self
 
 
-class ViT(PictureEncoder):
-    """A transformer over each picture's patches; see PictureEncoder for the rest."""
+class ViT(ImageEncoder):
+    """A transformer over each picture's patches; see ImageEncoder for the rest."""
 
     config: ViTConfig
 

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from paddock.components.networks.dense import dense, scaled_linear
 from paddock.components.networks.mlp import unflatten_observation
 from paddock.components.representation_learners.encoders import (
+    ImageLayout,
     ObservationEncoder,
     ObservationNetConfig,
-    PictureLayout,
-    picture_activation,
+    image_activation,
 )
 from paddock.core.specs import Spec
 
@@ -61,13 +61,13 @@ class ObservationDecoder(nn.Module):
             parts |= unflatten_observation(self.seen[0].from_vector(predictions[VECTOR]), shapes)
         return {name: parts[name] for name in self.spec.observation}
 
-    def _painter(self, layout: PictureLayout, inputs: int) -> nn.Module:
+    def _painter(self, layout: ImageLayout, inputs: int) -> nn.Module:
         shapes = layout.shapes(self.config.depth)[::-1]
         smallest = shapes[0]
         layers: list[nn.Module] = [scaled_linear(inputs, math.prod(smallest)), nn.Unflatten(1, smallest)]
-        layers += picture_activation(smallest[0], self.config.activation, self.config.norm)
+        layers += image_activation(smallest[0], self.config.activation, self.config.norm)
         for before, after in pairwise(shapes):
             layers.append(nn.ConvTranspose2d(before[0], after[0], 4, 2, 1))
             if after is not shapes[-1]:
-                layers += picture_activation(after[0], self.config.activation, self.config.norm)
+                layers += image_activation(after[0], self.config.activation, self.config.norm)
         return nn.Sequential(*layers, nn.Sigmoid())

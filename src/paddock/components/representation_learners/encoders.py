@@ -19,7 +19,7 @@ from paddock.core.errors import InputError
 from paddock.core.specs import ArraySpec, Spec
 
 SMALLEST = 4  # pixels on a side at which convolutions stop
-LEAST_DEVIATION = 1e-2  # what hardly ever changed is not blown up
+MIN_STD = 1e-2  # what hardly ever changed is not blown up
 
 
 class ObservationNetConfig(DenseConfig):
@@ -44,13 +44,13 @@ class ObservationEncoder(nn.Module):
         super().__init__()
         self.config = config
         pictures, self.numbers = split_parts(spec)
-        self.layouts = {name: PictureLayout(name, part) for name, part in pictures.items()}
+        self.layouts = {name: ImageLayout(name, part) for name, part in pictures.items()}
         self.pictures = nn.ModuleDict({name: self._reader(layout) for name, layout in self.layouts.items()})
         sizes = [math.prod(layout.shapes(config.depth)[-1]) for layout in self.layouts.values()]
         if self.numbers:
             count = sum(spec.observation[name].size for name in self.numbers)
             self.perceptron = dense(count, config)
-            self.moments = RunningMoments((count,), LEAST_DEVIATION) if config.standardize else None
+            self.moments = RunningMoments((count,), MIN_STD) if config.standardize else None
             sizes.append(config.units if config.layers else count)
         self.outputs = sum(sizes)
 
@@ -82,15 +82,15 @@ class ObservationEncoder(nn.Module):
     def _flat(self, observation: dict[str, Tensor]) -> Tensor:
         return flatten_observation({name: observation[name] for name in self.numbers})
 
-    def _reader(self, layout: PictureLayout) -> nn.Module:
+    def _reader(self, layout: ImageLayout) -> nn.Module:
         layers: list[nn.Module] = []
         for inputs, outputs in pairwise(layout.shapes(self.config.depth)):
             layers.append(nn.Conv2d(inputs[0], outputs[0], 4, 2, 1))
-            layers += picture_activation(outputs[0], self.config.activation, self.config.norm)
+            layers += image_activation(outputs[0], self.config.activation, self.config.norm)
         return nn.Sequential(*layers)
 
 
-class PictureLayout:
+class ImageLayout:
     """How a picture lies in an observation, and the shapes that it takes on its way through halvings."""
 
     def __init__(self, name: str, part: ArraySpec) -> None:
@@ -124,7 +124,7 @@ class PictureLayout:
         return scaled if self.is_channels_first else scaled.movedim(1, -1)
 
 
-def picture_activation(channels: int, activation: Activation, norm: Norm) -> list[nn.Module]:
+def image_activation(channels: int, activation: Activation, norm: Norm) -> list[nn.Module]:
     """What follows a convolution; either norm is one over all channels and pixels of a picture."""
     norms: list[nn.Module] = [] if norm == "none" else [nn.GroupNorm(1, channels, EPSILON)]
     return [*norms, ACTIVATIONS[activation]()]

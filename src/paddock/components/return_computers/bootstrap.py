@@ -8,15 +8,15 @@ import torch
 from torch import Tensor
 
 
-def bootstrap_weight(batch: dict[str, Any], discount: float) -> Tensor:
-    """[N]: the discount over the transition's steps, and 0 where the episode terminated; truncation ends nothing."""
+def bootstrap_weight(batch: dict[str, Any], gamma: float) -> Tensor:
+    """[N]: gamma to the power of the transition's steps, 0 where the episode terminated; truncation ends nothing."""
     is_going_on = (~batch["terminated"]).float()
     if "steps" not in batch:
-        return is_going_on * discount
-    return is_going_on * torch.pow(discount, batch["steps"])
+        return is_going_on * gamma
+    return is_going_on * torch.pow(gamma, batch["steps"])
 
 
-def importance_weights(probability: Tensor, count: int, exponent: float) -> Tensor:
+def importance_weights(probability: Tensor, count: int, beta: float) -> Tensor:
     """[N], largest 1: undoes that transitions were not drawn uniformly from `count`; Sec. 3.4, arXiv:1511.05952."""
-    weight = (count * probability).pow(-exponent)
+    weight = (count * probability).pow(-beta)
     return weight / weight.max()

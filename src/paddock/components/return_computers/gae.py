@@ -13,8 +13,8 @@ def generalized_advantages(
     truncated: np.ndarray,
     valid: np.ndarray,
     *,
-    discount: float,
-    decay: float,
+    gamma: float,
+    lambda_: float,
 ) -> np.ndarray:
     """Eq. 16, arXiv:1506.02438. All arrays are [T, B]; `next_value` is of the true following state.
 
@@ -23,9 +23,9 @@ def generalized_advantages(
     """
     shape = reward.shape
     assert value.shape == next_value.shape == terminated.shape == truncated.shape == valid.shape == shape
-    delta = reward + discount * next_value * ~terminated - value
+    delta = reward + gamma * next_value * ~terminated - value
     delta = delta * valid
-    carry = (discount * decay * ~(terminated | truncated) * valid).astype(np.float32)
+    carry = (gamma * lambda_ * ~(terminated | truncated) * valid).astype(np.float32)
     advantage = np.empty(shape, np.float32)
     running = np.zeros(shape[1], np.float32)
     for t in reversed(range(shape[0])):

@@ -8,7 +8,7 @@ from torch import Tensor
 
 def discounted_returns(reward: Tensor, discount: Tensor, last_value: Tensor) -> Tensor:
     """[T, B]: rewards [T, B], each with a discount [T, B] on all that follows, and `last_value` [B] at the end."""
-    return lambda_returns(reward, torch.zeros_like(reward), discount, last_value, decay=1.0)
+    return lambda_returns(reward, torch.zeros_like(reward), discount, last_value, lambda_=1.0)
 
 
 def n_step_returns(reward: Tensor, next_value: Tensor, discount: Tensor, steps: int) -> Tensor:
@@ -22,14 +22,14 @@ def n_step_returns(reward: Tensor, next_value: Tensor, discount: Tensor, steps: 
 
 
 def lambda_returns(
-    reward: Tensor, next_value: Tensor, discount: Tensor, last_value: Tensor, *, decay: float | Tensor
+    reward: Tensor, next_value: Tensor, discount: Tensor, last_value: Tensor, *, lambda_: float | Tensor
 ) -> Tensor:
     """Eq. 4, arXiv:2010.02193. All [T, B]: the reward for leaving each state, the value of the next, and the weight of
     what follows (0 at a terminal state). `last_value` [B] is what the sum begins with, usually `next_value[-1]`;
-    a `decay` of 0 at a step [T, B] takes the next state's value there and nothing beyond it."""
+    a `lambda_` of 0 at a step [T, B] takes the next state's value there and nothing beyond it."""
     assert reward.shape == next_value.shape == discount.shape
-    direct = reward + (1 - decay) * discount * next_value
-    carried = decay * discount
+    direct = reward + (1 - lambda_) * discount * next_value
+    carried = lambda_ * discount
     returns = []
     running = last_value
     for t in reversed(range(len(reward))):

@@ -14,13 +14,13 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 
 from paddock.buffers.sequence import SequenceBuffer
-from paddock.components.networks.images import is_picture, split_parts
+from paddock.components.networks.images import is_image, split_parts
 from paddock.core.seeding import derive_seed
 from paddock.core.specs import Spec
 from paddock.evaluation.world_model.probe import WorldModelProbeConfig, imagined, required_model, rows_of, windows_of
 from paddock.rollout.actor import ActorModule
 from paddock.rollout.collector import Collector
-from paddock.rollout.episodes import MakeEnv, undisturbed
+from paddock.rollout.episodes import MakeEnv, evaluation_mode
 
 Arrays = dict[str, np.ndarray]
 
@@ -58,7 +58,7 @@ def record_episode(actor: ActorModule, make_env: MakeEnv, config: WorldModelProb
     film = Film(env, buffer)
     try:
         names = labels_of(env, spec)
-        with undisturbed(actor, seed):
+        with evaluation_mode(actor, seed):
             Collector(env, spec, seed=derive_seed(seed, "held out")).collect(actor, film, config.steps)
     finally:
         env.close()
@@ -66,7 +66,7 @@ def record_episode(actor: ActorModule, make_env: MakeEnv, config: WorldModelProb
     starts = np.arange(0, _first_episode(buffer) - context - horizon + 1, horizon)
     assert len(starts), f"the episode is shorter than context + horizon = {context + horizon}"
     windows = windows_of(buffer.gather(np.zeros_like(starts), starts, context + horizon), spec.action, context)
-    with undisturbed(actor, seed):
+    with evaluation_mode(actor, seed):
         parts, reward = imagined(required_model(actor), windows)
     rows = buffer.gather(np.zeros(1, int), np.zeros(1, int), context + horizon * len(starts))
     real = {name: part[0].numpy() for name, part in rows["observation"].items()}
@@ -83,7 +83,7 @@ def labels_of(env: VectorEnv, spec: Spec) -> dict[str, list[str]]:
     layout = getattr(getattr(env, "observations", None), "layout", None)
     labels: dict[str, list[str]] = {}
     for name, part in spec.observation.items():
-        if is_picture(part):
+        if is_image(part):
             continue
         labels[name] = [f"{name} {number}" for number in range(1, part.size + 1)]
         if layout is not None and not spec.is_dict:

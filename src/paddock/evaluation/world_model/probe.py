@@ -17,14 +17,14 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from paddock.buffers.sequence import SequenceBuffer, SequenceConfig
-from paddock.components.actions import led_here, to_vector
+from paddock.components.actions import previous_actions, to_vector
 from paddock.config.schema import TargetSchema, instantiate
 from paddock.core.errors import InputError
 from paddock.core.seeding import derive_seed, forked_random
 from paddock.core.specs import ArraySpec, Spec
 from paddock.rollout.actor import ActorModule, config_of
 from paddock.rollout.collector import Collector
-from paddock.rollout.episodes import MakeEnv, undisturbed
+from paddock.rollout.episodes import MakeEnv, evaluation_mode
 
 Parts = dict[str, Tensor]
 NEGLIGIBLE = 1e-6  # variance of a number that does not vary
@@ -141,7 +141,7 @@ def held_out(actor: ActorModule, make_env: MakeEnv, config: WorldModelProbeConfi
     env = make_env(config.episodes, None)
     buffer = rows_of(config, actor.spec, config.episodes)
     try:
-        with undisturbed(actor, seed):
+        with evaluation_mode(actor, seed):
             collector = Collector(env, actor.spec, seed=derive_seed(seed, "held out"))
             collector.collect(actor, buffer, config.steps * config.episodes)
     finally:
@@ -180,7 +180,7 @@ def windows_of(
 def imagined(model: Any, windows: Windows) -> tuple[Parts, Tensor]:
     """What the model expects: observation parts [B, H, ...] and rewards [B, H], after seeing the context."""
     action, context = windows.action, windows.context
-    led = led_here(action, windows.is_first)
+    led = previous_actions(action, windows.is_first)
     latent = model.initial(len(action))
     for t in range(context):
         seen = {name: part[:, t] for name, part in windows.observation.items()}
@@ -196,7 +196,7 @@ def imagined(model: Any, windows: Windows) -> tuple[Parts, Tensor]:
 
 def model_errors(model: nn.Module, windows: Windows, *, seed: int) -> Errors:
     """Of what the model imagines; random numbers of others are left as they were."""
-    with undisturbed(model, seed, "imagination"):
+    with evaluation_mode(model, seed, "imagination"):
         forecast = imagined(model, windows)
     return errors_of(forecast, windows)
 
@@ -217,10 +217,10 @@ def errors_of(forecast: tuple[Parts, Tensor], windows: Windows) -> Errors:
 
 def _share_of_variance(forecast: Tensor, real: Tensor, mask: Tensor) -> np.ndarray | None:
     """[H]: squared error over variance, where the mask [B, H] says; None for a part that never varies."""
-    is_picture = real.dtype == torch.uint8
+    is_image = real.dtype == torch.uint8
     forecast, real = (each.double().reshape(*mask.shape, -1) for each in (forecast, real))
     counted = real[mask]
-    variance = counted.var() * torch.ones(real.shape[-1]).to(real) if is_picture else counted.var(0)
+    variance = counted.var() * torch.ones(real.shape[-1]).to(real) if is_image else counted.var(0)
     varies = variance > NEGLIGIBLE
     if not varies.any():
         return None

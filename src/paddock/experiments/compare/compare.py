@@ -321,7 +321,7 @@ def _check_key(key: str, members: Sequence[Member]) -> None:
         known = [*FIELDS, *options, *(CONFIG + name for name in options)]
         raise InputError(
             f"runs cannot be grouped by '{key}': none has it.{did_you_mean(key, known)} "
-            f"There are {', '.join(FIELDS)}, and options such as config.workflow.discount."
+            f"There are {', '.join(FIELDS)}, and options such as config.workflow.gamma."
         )
 
 

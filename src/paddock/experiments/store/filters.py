@@ -95,7 +95,7 @@ def parse_key(text: str, store: Store) -> Key:
     known = [*FIELDS, *metrics, *options, *(CONFIG + option for option in options)]
     raise InputError(
         f"no run has anything called '{text}'.{did_you_mean(text, known)} There are the fields {', '.join(FIELDS)}, "
-        "metrics such as eval/return (also eval/return.max and .min), and options such as workflow.discount."
+        "metrics such as eval/return (also eval/return.max and .min), and options such as workflow.gamma."
     )
 
 

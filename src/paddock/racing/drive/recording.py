@@ -100,7 +100,7 @@ class Demonstration:
         self._seen, self._is_first = None, True
         self._commands.clear()
         self._last_actions[:] = 0.0
-        self._buffer.fence()
+        self._buffer.mark_discontinuity()
         self._buffer.flush()
 
     def _look(self) -> dict[str, NDArray[Any]]:

@@ -56,11 +56,11 @@ class Ends(Schema):
 class RewardConfig(Schema):
     """Weights and options of every term, functions of a person's own by name, and the rules that end an episode.
 
-    Two entries are for training and not for the world: `discount`, how far ahead the set has to be seen (null leaves
+    Two entries are for training and not for the world: `gamma`, how far ahead the set has to be seen (null leaves
     that to the algorithm), and `phases`, the weights that change when a phase begins, by the phase's name.
     """
 
-    discount: float | None = Field(default=None, gt=0.0, lt=1.0)
+    gamma: float | None = Field(default=None, gt=0.0, lt=1.0)
     combination: Literal["path", "path_speed", "path_collision", "all"] = "all"
     progress: Weighted = Weighted()
     finish: Weighted = Weighted()

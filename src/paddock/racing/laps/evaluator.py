@@ -17,7 +17,7 @@ from paddock.racing.laps.film import film_lap
 from paddock.racing.laps.records import Recorder
 from paddock.racing.laps.traces import LapTracer
 from paddock.rollout.actor import ActorModule
-from paddock.rollout.episodes import MakeEnv, undisturbed
+from paddock.rollout.episodes import MakeEnv, evaluation_mode
 
 FILMED = 4  # starts, of which the best lap is filmed
 
@@ -44,7 +44,7 @@ class LapEvaluator:
         """Laps of `episodes` starts; training's random numbers are left as they were."""
         env = self._environment(make_env, episodes)
         self._tracer = LapTracer(env)
-        with undisturbed(actor, seed):
+        with evaluation_mode(actor, seed):
             driver = PolicyDriver(actor, episodes, seed=seed, deterministic=deterministic)
             return drive_laps(env, driver, seed=seed, watch=self._tracer)
 
@@ -59,7 +59,7 @@ class LapEvaluator:
         """Film the best of a few laps against the classical driver's; an episode where no lap was completed."""
         env = self._environment(make_env, FILMED)
         recorder = Recorder(env._rows)
-        with undisturbed(actor, seed):
+        with evaluation_mode(actor, seed):
             driver = PolicyDriver(actor, FILMED, seed=seed, deterministic=deterministic)
             laps = drive_laps(env, driver, seed=seed, watch=recorder)
         if not laps.finished.any():
