@@ -134,14 +134,18 @@ def rename_key(key: str, found: Mapping[str, str]) -> str:
     return key
 
 
-def rename_references(values: Any) -> Any:
-    """A configuration that is not resolved yet, whose `${workflow.discount}` become `${workflow.gamma}`."""
-    stale = {
+def old_keys(values: Any) -> dict[str, str]:
+    """The dotted keys that options of this configuration had before, and those that they have now."""
+    return {
         _join(path, old): _join(path, new)
         for path, node in _owners(values, "")
         for old, new in OPTIONS.get(current_name(str(node.get(TARGET, ""))).removeprefix(OWN), {}).items()
     }
-    return _with_references(values, stale)
+
+
+def rename_references(values: Any) -> Any:
+    """A configuration that is not resolved yet, whose `${workflow.discount}` become `${workflow.gamma}`."""
+    return _with_references(values, old_keys(values))
 
 
 def _with_references(values: Any, stale: Mapping[str, str]) -> Any:
@@ -186,7 +190,8 @@ def _owners(node: Any, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _rename_hooks(values: dict[str, Any]) -> dict[str, str]:
     """Give the hooks of all phases the names that the workflow has for them; says which were renamed."""
-    workflow, found = values.get("workflow"), {}
+    found: dict[str, str] = {}
+    workflow = values.get("workflow")
     table = HOOKS.get(str(workflow.get(TARGET, "")).removeprefix(OWN), {}) if isinstance(workflow, dict) else {}
     phases = (values.get("training") or {}).get("phases") if table else None
     for name, phase in phases.items() if isinstance(phases, dict) else ():

@@ -21,6 +21,7 @@ import yaml
 from pydantic import Field
 
 from paddock.config.compose import SHIPPED, compose
+from paddock.config.renamed import old_keys, rename_key
 from paddock.config.schema import Schema
 from paddock.config.validate import validate
 from paddock.core.errors import InputError, did_you_mean
@@ -82,7 +83,8 @@ def checked_campaign(config: Config, names: Iterable[str]) -> Config:
     shown = compose(experiment, preset=config.preset, user=user)
     leaves = [key for key, _ in flatten(shown.values)]
     groups = [folder.name for folder in SHIPPED.iterdir() if folder.is_dir()]
-    for name in [*names, *config.overrides]:
+    old = old_keys(shown.values)
+    for name in [rename_key(one, old) for one in [*names, *config.overrides]]:
         if name not in groups and not any(leaf == name or leaf.startswith(f"{name}.") for leaf in leaves):
             known = {*leaves, *(leaf.rpartition(".")[0] for leaf in leaves)}
             raise InputError(f"'{config.base_config}' has no option '{name}'.{did_you_mean(name, known)}")
