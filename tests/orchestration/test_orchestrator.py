@@ -170,8 +170,8 @@ def test_tensorboard_reads_what_was_written(experiment):
 
 def test_numbers_that_are_not_finite_are_logged_as_null(experiment):
     orchestrator = experiment(phases())
-    judge = orchestrator.workflow._judge
-    orchestrator.workflow._judge = lambda samples, clip: {**judge(samples, clip), "odd": float("inf")}
+    judge = orchestrator.workflow._diagnose
+    orchestrator.workflow._diagnose = lambda samples, clip: {**judge(samples, clip), "odd": float("inf")}
     orchestrator.run()
     for line in orchestrator.run_folder.metrics_file.read_text().splitlines():
         json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))

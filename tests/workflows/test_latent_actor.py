@@ -184,8 +184,8 @@ def test_a_nan_is_named_with_its_phase_and_the_batch_is_kept(prepared):
     assert list(orchestrator.run_folder.faults.glob("*/batch.safetensors"))
 
 
-def test_pictures_are_refused_in_words():
+def test_images_are_refused_in_words():
     made = model()
     picture = ArraySpec(shape=(64, 64, 3), dtype="uint8", low=0, high=255)
-    with pytest.raises(InputError, match="reads numbers, and camera is a picture"):
+    with pytest.raises(InputError, match="reads a vector, and camera is an image"):
         LatentModel(made.config, Spec(observation={"camera": picture}, action=made.spec.action))
