@@ -19,7 +19,7 @@ from paddock.racing.laps.classical import ClassicalAtTheWheel, without_agent
 from paddock.racing.laps.drive import Driver, PolicyDriver, drive_laps, evaluation_config
 from paddock.racing.laps.records import RecordedLap, Recorder, read_laps
 from paddock.racing.unseen import saved_environment, unseen_note
-from paddock.rollout.episodes import undisturbed
+from paddock.rollout.episodes import evaluation_mode
 from paddock.sim.reference.lap import ReferenceLap
 from paddock.sim.tracks.track import Track
 
@@ -113,7 +113,7 @@ def run_race(
         env = RacingVectorEnv(starts, config=config)
         say(f"{subject.name} drives on {base.track}, {starts} starts")
         driver = PolicyDriver(subject.actor, starts, seed=seed, deterministic=True)
-        with undisturbed(subject.actor, seed):
+        with evaluation_mode(subject.actor, seed):
             standings.append(drive_standing(env, driver, subject.name, AGENT, seed))
     env = RacingVectorEnv(starts, config=without_agent(base))
     reference, raced_on = env.reference.laps[0], env.world.tracks[0]
