@@ -87,7 +87,7 @@ def main() -> None:
             page = browser.new_page()
             page.context.add_cookies([cookie])
             page.goto(f"{address}#/drive?track=oval&opponent=")
-            page.get_by_role("button", name="To the grid").click()
+            page.get_by_role("button", name="Start", exact=True).click()
             wait_for(lambda: page.evaluate(ON_THE_GRID))
             keys = [("ArrowUp", 1), ("ArrowDown", -1)]
             told("a key is seen", [reaction(page, *keys[turn % 2]) for turn in range(given.times)])

@@ -48,7 +48,7 @@ def test_steps_per_second_is_one_number_and_an_agent_is_met_on_a_road_that_it_kn
     expect(track).to_have_value("kidney")
     page.goto(f"{server.address}#/drive?opponent={run}/latest&track=oval")
     expect(note).to_contain_text(f"{run}/latest was trained on kidney only")
-    page.get_by_role("button", name="To the grid").click()
+    page.get_by_role("button", name="Start", exact=True).click()
     page.wait_for_url("**/#/drive/*")
     seen(page, "s.snapshot && s.scene")
     expect(page.get_by_text("The agent was trained on kidney only and has never driven oval")).to_be_visible()

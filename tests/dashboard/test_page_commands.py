@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 
 from viewer import end, until
 
-PRINTED = re.compile(r"The pit wall is open: (\S+)")
+PRINTED = re.compile(r"Dashboard running at: (\S+)")
 SMALL = [
     "environment.track=oval", "environment.num_envs=16", "workflow.rollout_steps=320", "workflow.minibatch_size=160",
     "training.total_steps=null", "training.max_seconds=300", "evaluation.episodes=1", "logging.tensorboard=false",
@@ -57,11 +57,11 @@ def test_paddock_drive_prints_the_address_of_the_drivers_seat(printed, pages):
     address = printed("drive", "--track", "oval", "--against", "classical", "--no-browser")
     page = pages.open_printed(address)
     expect(page.get_by_role("heading", name="Drive", exact=True)).to_be_visible()
-    expect(page.get_by_role("button", name="Back to the line")).to_be_visible()
+    expect(page.get_by_role("button", name="Restart lap")).to_be_visible()
     seen(page, "s.route.startsWith('/drive/drive-oval') && s.snapshot && s.scene && s.car(0).state & 4")
     assert "token" not in page.url
     page.reload()
-    expect(page.get_by_role("button", name="Back to the line")).to_be_visible()
+    expect(page.get_by_role("button", name="Restart lap")).to_be_visible()
     pages.assert_quiet(address.partition("?")[0])
 
 

@@ -141,7 +141,7 @@ def test_a_bad_track_shows_the_servers_sentence_and_the_others_stay(server, page
 def test_a_lap_with_the_keyboard(server, pages):
     page = pages.open(f"{server.address}#/drive?track=little")
     expect(page.locator("input[name=track][value=little]")).to_be_checked()
-    page.get_by_role("button", name="To the grid").click()
+    page.get_by_role("button", name="Start", exact=True).click()
     page.wait_for_url("**/#/drive/*")
     seen(page, "s.snapshot && s.scene && s.car(0).state & 4")
     lap = drive_until_a_lap_counts(page)

@@ -18,11 +18,9 @@ app = typer.Typer(pretty_exceptions_enable=False)
 def cleanup(
     keep_best: Annotated[
         int | None,
-        typer.Option(min=0, metavar="N", help="Runs of each environment that stay whole, by their best evaluation."),
+        typer.Option(min=0, metavar="N", help="Runs to keep per environment, by best evaluation."),
     ] = None,
-    keep_recent: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="The newest runs, which stay whole.")
-    ] = None,
+    keep_recent: Annotated[int | None, typer.Option(min=0, metavar="N", help="Number of newest runs to keep.")] = None,
     max_size: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Only until all runs together take no more than this: 50G.")
     ] = None,

@@ -25,7 +25,7 @@ def compare(
     ] = None,
     group_by: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY", help="Group by an option or field: algorithm, config.workflow.clip."),
+        typer.Option(metavar="KEY", help="Group by an option or field: algorithm, config.workflow.clip_ratio."),
     ] = None,
     score: Annotated[
         str,

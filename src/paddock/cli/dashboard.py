@@ -47,10 +47,10 @@ def dashboard(
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # However it is ended, the token's file goes with it.
     with suppress(KeyboardInterrupt), published(access, address, taken) as page:
         # A log that others can read is no place for the token; the page that leads there is for the owner only.
-        print(f"The pit wall is open: {page.as_uri() if _is_read_by_others(sys.stdout) else address}", flush=True)
+        print(f"Dashboard running at: {page.as_uri() if _is_read_by_others(sys.stdout) else address}", flush=True)
         if not is_local(host):
-            print("Whoever has this address can start and stop runs on this machine. Keep it to yourself.", flush=True)
-        print("Ctrl-C closes it; runs go on.", flush=True)
+            print("This address lets its holder start and stop runs on this machine. Keep it secret.", flush=True)
+        print("Ctrl-C stops the dashboard; runs continue.", flush=True)
         if not no_browser:
             webbrowser.open(page.as_uri())
         serve(make_app(board, host=host, port=taken), listener)

@@ -19,9 +19,9 @@ def list_runs(
     tag: TagOption = None,
     sort: Annotated[str | None, typer.Option(metavar="KEY", help="By any key, the highest first.")] = None,
     ascending: Annotated[bool, typer.Option("--ascending", help="The lowest first.")] = False,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only so many: the best, or the newest.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Number of runs to show: the best, or the newest.")] = None,
     metric: Annotated[list[str] | None, typer.Option(metavar="KEY", help="Columns to show; repeat.")] = None,
-    reindex: Annotated[bool, typer.Option("--reindex", help="Build the index anew from the folders.")] = False,
+    reindex: Annotated[bool, typer.Option("--reindex", help="Rebuild the index from the folders.")] = False,
     runs_dir: RunsDirOption = RUNS,
     as_json: JsonOption = False,
 ) -> None:

@@ -33,7 +33,9 @@ def race(
     ] = None,
     starts: Annotated[int, typer.Option(min=1, help="Standing starts, spread over the lap; the best lap counts.")] = 16,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the starts.")] = 1000,
-    people: Annotated[Path, typer.Option(metavar="DIR", help="Folder of recorded human laps.")] = Path("laps"),
+    people: Annotated[
+        Path, typer.Option("--human-laps", "--people", metavar="DIR", help="Folder of recorded human laps.")
+    ] = Path("laps"),
     video: Annotated[bool, typer.Option("--video", help="Film the best lap against the classical driver.")] = False,
     save_laps: Annotated[
         bool, typer.Option("--save-laps", help="Write every driver's best lap as a lap file.")

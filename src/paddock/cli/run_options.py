@@ -52,7 +52,9 @@ PluginOption = Annotated[
 ]
 FilterOption = Annotated[
     list[str] | None,
-    typer.Option("--filter", metavar="KEY=VALUE", help="algorithm=ppo, 'eval/return>400', workflow.clip=0.2; repeat."),
+    typer.Option(
+        "--filter", metavar="KEY=VALUE", help="algorithm=ppo, 'eval/return>400', workflow.clip_ratio=0.2; repeat."
+    ),
 ]
 TagOption = Annotated[list[str] | None, typer.Option(metavar="WORD", help="Only runs with this tag; repeat.")]
 RUNS = Path("runs")

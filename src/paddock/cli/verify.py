@@ -19,7 +19,7 @@ def verify(
         str | None,
         typer.Option("--from", metavar="CHECKPOINT", help="latest, best, or its steps; the seed by default."),
     ] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="Only so many agent steps.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Agent steps to compare; all by default.")] = None,
     trust: TrustOption = False,
     runs_dir: RunsDirOption = RUNS,
     plugin: PluginOption = None,

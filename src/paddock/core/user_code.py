@@ -46,7 +46,7 @@ def load_file(given: str, *, noun: str) -> tuple[ModuleType, Path]:
     permission.demand(f"the {noun} '{given}'")
     file = permission.current().copies.get(given, Path(given))
     if not file.is_file():
-        raise InputError(f"the {noun} '{given}' does not exist; the path is seen from {Path.cwd()}.")
+        raise InputError(f"the {noun} '{given}' does not exist (relative to {Path.cwd()}).")
     # A copy is a file of its own; only the person's own file may be a link.
     source = read_bytes(file if given in permission.current().copies else file.resolve(), limit=LARGEST_FILE)
     digest = hashlib.sha256(source).hexdigest()

@@ -47,7 +47,7 @@ class RunCatalog:
         for folder in (self.runs_dir, self.drives_dir):
             if given in run_names(folder):
                 return RunFolder(folder / given)
-        raise Refused(f"there is no run '{given[:100]}' here; GET /api/runs lists those that there are.", 404)
+        raise Refused(f"there is no run '{given[:100]}'.", 404)
 
     def resolve(self, given: str) -> str:
         """The id of the run that a person means: a path, a name, or the beginning of one."""

@@ -116,7 +116,9 @@ def resumed_run(
         orchestrator = build(config, run, console)
         checkpoint = orchestrator.checkpoints.load()
         if checkpoint is None:
-            log.warning("run '%s' was cut off before its first checkpoint; it starts again from its seed.", run.name)
+            log.warning(
+                "run '%s' was interrupted before its first checkpoint; it starts again from its seed.", run.name
+            )
             run.metrics_file.unlink(missing_ok=True)
         else:
             orchestrator.restore(checkpoint)
@@ -173,4 +175,4 @@ def _tell_changes(run: RunFolder, code: KeptCode) -> None:
     """A run goes on with the code that it began with, whatever has become of it since."""
     for name in code.changed():
         kept = "its own copy" if code.has_copy(name) else "the new one, as there is no copy"
-        log.warning("'%s' has changed since run '%s' began; the run goes on with %s.", name, run.name, kept)
+        log.warning("'%s' has changed since run '%s' began; the run continues with %s.", name, run.name, kept)

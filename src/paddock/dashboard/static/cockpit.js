@@ -53,9 +53,9 @@ class Cockpit {
 
   _build() {
     this.modes = choice('Who steers', MODE_CHOICES, this.mode, (mode) => this._setMode(mode));
-    this.assist = html('input', { type: 'range', min: 0, max: 1, step: 0.05, value: 0.5, 'aria-label': 'Share of the help',
+    this.assist = html('input', { type: 'range', min: 0, max: 1, step: 0.05, value: 0.5, 'aria-label': 'Share of the assist',
       onchange: () => this._setMode('assisted') });
-    this.assistRow = html('label', { class: 'labelled', hidden: true }, html('span', { class: 'soft small' }, 'Help'), this.assist);
+    this.assistRow = html('label', { class: 'labelled', hidden: true }, html('span', { class: 'soft small' }, 'Assist'), this.assist);
     this.gap = html('b', { class: 'gap' });
     this.gapTitle = html('span', { class: 'soft small' });
     this.gapBox = html('div', { class: 'hud gapbox', hidden: true }, this.gap, this.gapTitle);
@@ -71,7 +71,7 @@ class Cockpit {
         html('div', { class: 'right' },
           html('section', { class: 'card' }, html('div', { class: 'row spread' }, html('h1', {}, 'Drive'), html('span', { class: 'row' }, this.ping, this.chip)),
             this.modes, this.assistRow, html('div', { class: 'row' },
-              button('Back to the line', () => this._reset()), button('End the drive', () => this._leave())),
+              button('Restart lap', () => this._reset()), button('End the drive', () => this._leave())),
             this.warning ? html('p', { class: 'warning small' }, this.warning) : null, this.notice),
           html('section', { class: 'card' }, html('h2', {}, 'Sectors'),
             html('div', { class: 'scroll' }, html('table', { class: 'sectors' }, html('thead', {}, this.heads), this.board))),
@@ -177,7 +177,7 @@ class Cockpit {
 
   _listLaps() {
     const { laps, best } = this.timing;
-    if (!laps.length) return replace(this.lapList, html('li', { class: 'soft none' }, 'None yet: cross the line twice.'));
+    if (!laps.length) return replace(this.lapList, html('li', { class: 'soft none' }, 'No laps yet. A lap counts from line to line.'));
     return replace(this.lapList, [...laps].reverse().map((lap) => html('li', { class: lap === best ? 'best' : '' },
       html('b', {}, lapTime(lap.lap_time)), lap === best ? ' best' : '', html('span', { class: 'soft small' },
         ` ${(lap.sectors ?? []).map((sector) => (sector === null ? '–' : sector.toFixed(2))).join('  ')}`),

@@ -75,10 +75,10 @@ export class Rewards {
     this.id = id;
     this.rows = new Map();
     this.list = html('div', { class: 'rewards' });
-    this.resting = html('details', { hidden: true }, html('summary', { class: 'soft small' }, 'Terms that pay nothing now'));
+    this.resting = html('details', { hidden: true }, html('summary', { class: 'soft small' }, 'Inactive terms (weight 0)'));
     this.element = html('section', { class: 'card', 'aria-label': 'Reward', hidden: true },
       html('h2', {}, 'Reward'), html('p', { class: 'soft small' },
-        'Weights act on the running experiment at once. Beside each: what the term paid in the last episodes.'), this.list, this.resting);
+        'A new weight takes effect at once. Beside each term: its average contribution per episode.'), this.list, this.resting);
   }
 
   setWeights(weights, isLive) {

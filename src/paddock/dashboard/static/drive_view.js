@@ -24,7 +24,7 @@ export async function openGarage(main, { query }) {
   const note = html('p', { class: 'small', role: 'status' });
   const problem = html('p', { class: 'problem', role: 'alert', hidden: true });
   const trouble = html('p', { class: 'problem', role: 'alert', hidden: true });
-  const start = html('button', { class: 'strong', type: 'submit' }, 'To the grid');
+  const start = html('button', { class: 'strong', type: 'submit' }, 'Start');
   const board = html('div', { class: 'small soft' });
   const cards = html('div', { class: 'cards tracks', role: 'radiogroup', 'aria-label': 'Track' });
   const form = html('form', { class: 'start' }, html('div', {}, trouble, cards), html('aside', { class: 'card sticky' }, html('h2', {}, 'Your drive'),
@@ -82,7 +82,7 @@ export async function openGarage(main, { query }) {
   });
   onSubmit(form, problem, async () => {
     const { id } = await post('/api/drive', { track: chosen(), car: car.value, opponent: opponent.value || null, mode });
-    toast('Warming the tyres…');
+    toast('Loading…');
     location.hash = `#/drive/${encodeURIComponent(id)}`;
   });
   replace(main, html('header', { class: 'head' }, html('div', {}, html('h1', {}, 'Take the wheel'),

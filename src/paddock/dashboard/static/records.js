@@ -63,7 +63,7 @@ export class Policies {
     Object.assign(this, { id, isRacing });
     this.body = html('div', {});
     this.element = html('section', { class: 'card' }, html('h2', {}, 'Saved policies'),
-      html('p', { class: 'soft small' }, 'Kept by you, and by the run itself whenever it improves.'), this.body);
+      html('p', { class: 'soft small' }, 'Saved manually, or automatically on improvement.'), this.body);
     this.can = [];
   }
 

@@ -49,7 +49,7 @@ class RunPage {
     const { details } = this;
     this.chip = html('span', {});
     this.tiles = Object.fromEntries(['Steps', 'Steps/s', 'Time', 'Best lap', 'Score'].map((name) => [name, html('b', {}, '–')]));
-    this.over = html('section', { class: 'card', hidden: true }, html('p', {}, 'This run is over; what it learned stays.'),
+    this.over = html('section', { class: 'card', hidden: true }, html('p', {}, 'Run ended. Its policies and curves are kept.'),
       html('a', { class: 'button', href: `#/new?experiment=${encodeURIComponent(details.experiment ?? '')}` }, 'Start another like it'));
     this.phases = html('ol', { class: 'phases', 'aria-label': 'Phases' });
     const facts = [details.experiment, details.algorithm, details.environment, `seed ${details.seed}`, ...(details.tags ?? [])];
@@ -195,7 +195,7 @@ class RunPage {
   _ended() {
     if (this.state.snapshot) return;
     this.stage.element.classList.add('over');
-    this.stage.say('Nothing drives here any more. Its curves, events and policies are below.');
+    this.stage.say('This run has ended. Its curves, events and policies are below.');
   }
 
   _frame(stage) {

@@ -27,7 +27,7 @@ export async function openRuns(main, _, state) {
       .toLowerCase().includes(text));
     filter.hidden = rows.length < 2;
     const live = rows.filter((row) => row.is_live).length;
-    document.getElementById('counts').textContent = rows.length ? `${rows.length} in this folder, ${live} alive` : '';
+    document.getElementById('counts').textContent = rows.length ? `${rows.length} in this folder, ${live} running` : '';
     if (!rows.length) return replace(body, nothing());
     if (!seen.length) return replace(body, empty('No run matches', `Nothing here has “${text}” in its name, experiment or tags.`,
       button('Show all', () => { filter.value = text = ''; draw(); })));

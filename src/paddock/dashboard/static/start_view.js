@@ -16,7 +16,7 @@ export async function openStart(main, { query }) {
   const start = html('button', { class: 'strong', type: 'submit' }, 'Start');
   const cards = html('div', { class: 'experiments', role: 'radiogroup', 'aria-label': 'Experiment' });
 
-  const groups = [['Racing', (one) => one.is_racing], ['Other worlds', (one) => !one.is_racing]];
+  const groups = [['Racing', (one) => one.is_racing], ['Other environments', (one) => !one.is_racing]];
   const first = query.get('experiment') ?? experiments.find((one) => one.name === 'racing')?.name ?? experiments[0]?.name;
   for (const [title, belongs] of groups) {
     const members = experiments.filter(belongs);
@@ -44,7 +44,7 @@ export async function openStart(main, { query }) {
     location.hash = `#/run/${encodeURIComponent(id)}`;
   });
   replace(main, html('header', { class: 'head' }, html('div', {}, html('h1', {}, 'Start a run'),
-    html('p', { class: 'soft' }, 'It runs as a process of its own: close this page, or the server, and it goes on.'))), form);
+    html('p', { class: 'soft' }, 'The run is a separate process: it continues when you close this page or stop the server.'))), form);
   return () => {};
 }
 
