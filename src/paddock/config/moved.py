@@ -94,7 +94,7 @@ MODULES = {
     "sim.detour": "sim.reference.detour",
     "sim.driver": "sim.reference.classical_driver",
     "sim.home": "core.paths",
-    "sim.kerbs": "sim.tracks.kerbs",
+    "sim.kerbs": "sim.tracks.scenery",
     "sim.kernels_camera": "sim.kernels.camera",
     "sim.kernels_contact": "sim.kernels.contact",
     "sim.kernels_dynamics": "sim.kernels.dynamics",

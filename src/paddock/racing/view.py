@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from paddock.control.messages import CAR_COLUMNS, HUMAN, MOST_CARS, OFF_TRACK, RESTARTED
 from paddock.sim.cars.car import SHIFT_UP_RPM
+from paddock.sim.cars.outline import drawn_outline
 from paddock.sim.reference.lap import ReferenceLap, reference_lap
 from paddock.sim.reference.store import kept_line
-from paddock.sim.tracks.kerbs import around, kerb_masks, smooth_curvature
+from paddock.sim.tracks.scenery import KERB_WIDTH, LEAST_GRAVEL, LINE_WIDTH, VERGE_WIDTH, lay_scenery, start_patches
 from paddock.sim.tracks.track import Track
 
 if TYPE_CHECKING:
@@ -116,6 +117,7 @@ class RacingView:
                 "width": car.width,
                 "top_speed": car.top_speed,
                 "steer_limit": car.steer_limit,
+                "outline": drawn_outline(),
             },
             "cars": self.count,
             "group": world.settings.group_size,
@@ -133,28 +135,43 @@ class RacingView:
 
 
 def drawn_track(track: Track) -> dict[str, Any]:
-    """A road's outline as lists of points, m."""
+    """A road's outline as lists of points, m, and its scenery."""
     keep = _spread(len(track))
-    unit = 1.0 if track.mean_width > FULL_SIZE_ROAD else 0.1
-    digits = 2 if unit == 1.0 else 3
-    step = track.length / len(keep)
-    smooth = smooth_curvature(track.curvature[keep], around(step, unit))
-    left, right = track.left_edge[keep], track.right_edge[keep]
-    centre = np.stack([track.x, track.y], axis=1)[keep]
-    on_left, on_right = kerb_masks(smooth, step, unit)
-    kerbs = [*_stretches(left, on_left), *_stretches(right, on_right)]
+    digits = 2 if track.mean_width > FULL_SIZE_ROAD else 3
+    centre = np.stack([track.x, track.y], axis=1)
     return {
         "name": track.name,
         "length": track.length,
-        "width": round(track.mean_width, 3),
-        "unit": unit,
-        "left": np.round(left, digits).tolist(),
-        "right": np.round(right, digits).tolist(),
-        "centre": np.round(centre, digits).tolist(),
-        "kerbs": [np.round(line, digits).tolist() for line in kerbs],
-        "start": np.round([track.left_edge[0], track.right_edge[0]], digits).tolist(),
+        "left": np.round(track.left_edge[keep], digits).tolist(),
+        "right": np.round(track.right_edge[keep], digits).tolist(),
+        "centre": np.round(centre[keep], digits).tolist(),
         "obstacles": np.round(track.obstacles, digits).tolist(),
-        "is_bridge": track.bridge,
+        "scenery": drawn_scenery(track, keep, digits),
+    }
+
+
+def drawn_scenery(track: Track, keep: NDArray[np.intp], digits: int) -> dict[str, Any]:
+    """The scenery at the points `keep`, as numbers that a page can draw without a rule of its own.
+
+    Widths in m. sides: left and right, each with `kerb` [S] (0 none, 1 white, 2 red, from a point to the next) and
+    `gravel` [S], its depth in m. start: (is white, corners) of each patch.
+    """
+    scenery = lay_scenery(track, keep)
+    sides = ((scenery.kerb_left, scenery.gravel_left), (scenery.kerb_right, scenery.gravel_right))
+    return {
+        "unit": scenery.unit,
+        "line_width": LINE_WIDTH * scenery.unit,
+        "kerb_width": KERB_WIDTH * scenery.unit,
+        "verge_width": VERGE_WIDTH * scenery.unit,
+        "sides": [
+            {
+                "kerb": np.where(kerb, 1 + scenery.red, 0).tolist(),
+                "gravel": np.round(np.where(gravel > LEAST_GRAVEL * scenery.unit, gravel, 0.0), digits).tolist(),
+            }
+            for kerb, gravel in sides
+        ],
+        "trees": np.round(scenery.trees, digits).tolist(),
+        "start": [[bool(is_white), np.round(corners, digits).tolist()] for is_white, corners in start_patches(track)],
     }
 
 
@@ -173,13 +190,3 @@ def drawn_reference(lap: ReferenceLap | None) -> dict[str, Any] | None:
 
 def _spread(count: int) -> NDArray[np.intp]:
     return np.unique(np.linspace(0, count, min(count, POINTS), endpoint=False).astype(np.intp))
-
-
-def _stretches(points: NDArray[np.float64], mask: NDArray[np.bool_]) -> list[NDArray[np.float64]]:
-    """The pieces of a closed line where the mask holds, each as points [P, 2]."""
-    if mask.all() or not mask.any():
-        return [points] if mask.all() else []
-    begin = int(np.flatnonzero(~mask)[0])  # A stretch that crosses the line stays one.
-    points, mask = np.roll(points, -begin, axis=0), np.roll(mask, -begin)
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
-    return [points[first:last] for first, last in zip(edges[::2], edges[1::2], strict=True) if last - first > 1]

@@ -4,23 +4,24 @@ export const PAINTS = ['#de302c', '#2c78e2', '#f6be2a', '#34b260', '#eeeef0', '#
 /** Pixels in length below which a car is never drawn, so that it stays visible over a whole circuit. */
 export const smallest = (viewWidth) => Math.min(15, Math.max(10, viewWidth / 60));
 
-// Outlines in shares of the car's length (forward) and width (left), centred.
-const BODY = [[-0.49, -0.44], [-0.49, 0.44], [-0.3, 0.47], [-0.05, 0.43], [0.2, 0.46], [0.4, 0.42], [0.48, 0.26],
-  [0.5, 0], [0.48, -0.26], [0.4, -0.42], [0.2, -0.46], [-0.05, -0.43], [-0.3, -0.47]];
-const CABIN = [[-0.26, -0.32], [-0.26, 0.32], [0.12, 0.37], [0.19, 0.2], [0.2, 0], [0.19, -0.2], [0.12, -0.37]];
-const ROOF = [[-0.17, -0.26], [-0.17, 0.26], [0.03, 0.28], [0.03, -0.28]];
-const STRIPE = [[-0.49, -0.09], [-0.49, 0.09], [0.5, 0.07], [0.5, -0.07]];
-const WING = [[-0.5, -0.49], [-0.5, 0.49], [-0.43, 0.49], [-0.43, -0.49]];
-const LAMPS = [-1, 1].map((side) => [[0.41, side * 0.24], [0.46, side * 0.2], [0.43, side * 0.38], [0.4, side * 0.4]]);
-const WHEELS = [[0.31, 0.44], [0.31, -0.44], [-0.31, 0.45], [-0.31, -0.45]];
+// Outlines in shares of the car's length (forward) and width (left), centred: those of the scene, once there is one.
+let outline = { body: [], cabin: [], roof: [], stripe: [], wing: [], lamps: [], wheels: [], wheel_size: [0, 0] };
+
+/** From now on cars look as the scene says. */
+export function setOutline(sent) {
+  if (JSON.stringify(sent) === JSON.stringify(outline)) return;
+  outline = sent;
+  sprites.clear();
+}
+
 const TURN = 0.5; // rad of a front wheel at full lock, as drawn
 
 const sprites = new Map();
 
-function fill(context, colour, outline, length, width, grow = 1) {
+function fill(context, colour, points, length, width, grow = 1) {
   context.fillStyle = colour;
   context.beginPath();
-  for (const [x, y] of outline) context.lineTo(x * length * grow, y * width * grow);
+  for (const [x, y] of points) context.lineTo(x * length * grow, y * width * grow);
   context.fill();
 }
 
@@ -40,14 +41,14 @@ function sprite(paint, length, width, isBraking) {
 
 function body(context, paint, length, width, isBraking) {
   const dark = `color-mix(in srgb, ${paint} 55%, black)`, light = `color-mix(in srgb, ${paint} 55%, white)`;
-  fill(context, dark, BODY, length, width, 1.02);
-  fill(context, paint, BODY, length * 0.975, width * 0.93);
+  fill(context, dark, outline.body, length, width, 1.02);
+  fill(context, paint, outline.body, length * 0.975, width * 0.93);
   if (length < 9) return;
-  fill(context, light, STRIPE, length, width);
-  fill(context, '#1e242e', CABIN, length, width);
-  fill(context, paint, ROOF, length, width);
-  fill(context, dark, WING, length, width);
-  for (const lamp of LAMPS) fill(context, '#fff6d0', lamp, length, width);
+  fill(context, light, outline.stripe, length, width);
+  fill(context, '#1e242e', outline.cabin, length, width);
+  fill(context, paint, outline.roof, length, width);
+  fill(context, dark, outline.wing, length, width);
+  for (const lamp of outline.lamps) fill(context, '#fff6d0', lamp, length, width);
   if (!isBraking) return;
   context.fillStyle = '#ff3b30';
   for (const side of [-0.4, 0.2]) context.fillRect(-0.5 * length, side * width, 0.05 * length, 0.2 * width);
@@ -73,11 +74,12 @@ export function drawCar(context, { x, y, angle, paint, length, width, steer = 0,
 
 function drawWheels(context, length, width, steer) {
   context.fillStyle = '#161618';
-  for (const [ahead, aside] of WHEELS) {
+  for (const [ahead, aside] of outline.wheels) {
     context.save();
     context.translate(ahead * length, aside * width);
     if (ahead > 0) context.rotate(-steer * TURN);
-    context.fillRect(-0.075 * length, -0.085 * width, 0.15 * length, 0.17 * width);
+    const [long, wide] = [outline.wheel_size[0] * length, outline.wheel_size[1] * width];
+    context.fillRect(-long / 2, -wide / 2, long, wide);
     context.restore();
   }
 }
@@ -91,7 +93,7 @@ export function drawGhost(context, { x, y, angle, colour, length, width, pixels 
   context.strokeStyle = colour;
   context.lineWidth = 1.5;
   context.beginPath();
-  for (const [ahead, aside] of BODY) context.lineTo(ahead * length * 1.16, aside * width * 1.25);
+  for (const [ahead, aside] of outline.body) context.lineTo(ahead * length * 1.16, aside * width * 1.25);
   context.closePath();
   context.stroke();
   context.restore();

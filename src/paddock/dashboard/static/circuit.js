@@ -1,31 +1,7 @@
-// The circuit as geometry: outlines, kerbs, gravel and trees laid from the two edges and the centre line. Metres, y up.
+// The circuit as geometry: outlines of the road and of the scenery beside it, as the scene says. Metres, y up.
 
-const KERB_TURN = 130, GRAVEL_TURN = 55; // radius in tenths of the road's width below which a corner has them
-
-/** Deterministic noise in [0, 1): the same circuit has the same trees in every browser. */
-function random(seed) {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
-  };
-}
-
-function smooth(values, window) {
-  const count = values.length, width = 2 * window + 1, found = new Float64Array(count);
-  let sum = 0;
-  for (let k = -window; k <= window; k += 1) sum += values[(k + count) % count];
-  for (let k = 0; k < count; k += 1) {
-    found[k] = sum / width;
-    sum += values[(k + window + 1) % count] - values[(k - window + count) % count];
-  }
-  return found;
-}
-
-const offset = (points, normals, distance) =>
-  points.map(([x, y], k) => [x + normals[k][0] * distance[k], y + normals[k][1] * distance[k]]);
+const offset = (points, headings, distance) => points.map(([x, y], k) =>
+  [x - Math.sin(headings[k]) * distance(k), y + Math.cos(headings[k]) * distance(k)]);
 
 export class Circuit {
   constructor(track) {
@@ -35,9 +11,11 @@ export class Circuit {
     this.right = track.right;
     this.centre = track.centre;
     this.count = this.centre.length;
+    this.unit = track.scenery.unit;
+    this.trees = track.scenery.trees;
+    this.start = track.scenery.start;
     this._measure();
-    this._outline();
-    this._plant();
+    this._outline(track.scenery);
     this._bound();
   }
 
@@ -45,7 +23,6 @@ export class Circuit {
     const { centre, count } = this;
     this.along = new Float64Array(count + 1); // m from the line
     this.headings = new Float64Array(count);
-    this.widths = this.left.map(([x, y], k) => Math.hypot(x - this.right[k][0], y - this.right[k][1]));
     for (let k = 0; k < count; k += 1) {
       const before = centre[(k - 1 + count) % count], after = centre[(k + 1) % count];
       this.headings[k] = Math.atan2(after[1] - before[1], after[0] - before[0]);
@@ -53,55 +30,23 @@ export class Circuit {
     }
     this.length = this.along[count];
     this.spacing = this.length / count;
-    this.unit = this.widths.reduce((sum, width) => sum + width, 0) / count / 10;
-    const bend = new Float64Array(count);
-    for (let k = 0; k < count; k += 1) {
-      const turn = this.headings[(k + 1) % count] - this.headings[(k - 1 + count) % count];
-      bend[k] = Math.atan2(Math.sin(turn), Math.cos(turn)) / (2 * this.spacing);
-    }
-    this.bend = smooth(bend, Math.max(1, Math.round((6 * this.unit) / this.spacing)));
   }
 
-  _outline() {
-    const { unit, count, bend } = this;
-    const normals = Array.from(this.headings, (heading) => [-Math.sin(heading), Math.cos(heading)]);
-    const every = (distance) => new Float64Array(count).fill(distance);
-    const after = Math.max(1, Math.round((18 * unit) / this.spacing));
-    const turns = (k, sign, radius) => sign * bend[(k + count) % count] > 1 / (radius * unit);
-    const kerb = (sign) => Array.from({ length: count }, (_, k) =>
-      turns(k, sign, KERB_TURN) || (turns(k - after, -sign, KERB_TURN) && !turns(k, -sign, KERB_TURN)));
-    const window = Math.max(1, Math.round((6 * unit) / this.spacing));
-    const gravel = (sign) => {
-      let depth = Float64Array.from({ length: count }, (_, k) => Number(turns(k - after / 2 | 0, -sign, GRAVEL_TURN)));
-      for (let turn = 0; turn < 3; turn += 1) depth = smooth(depth, window);
-      return depth.map((share) => 8 * unit * share);
-    };
-    this.sides = [[this.left, 1], [this.right, -1]].map(([edge, sign]) => ({
-      edge,
-      line: offset(edge, normals, every(-sign * 0.2 * unit)),
-      kerb: offset(edge, normals, every(sign * unit)),
-      verge: offset(edge, normals, every(sign * 1.6 * unit)),
-      gravel: offset(edge, normals, gravel(sign).map((depth) => sign * depth)),
-      hasKerb: kerb(sign),
-      hasGravel: Array.from(gravel(sign), (depth) => depth > 0.2 * unit),
-    }));
-  }
-
-  _plant() {
-    const next = random(this.count), { unit } = this;
-    const stride = Math.max(1, Math.round((2 * unit) / this.spacing));
-    const clear = Math.max(...this.widths) / 2 + 10 * unit;
-    this.trees = [];
-    for (let k = 0; k < Math.min(this.length / (9 * unit), 700); k += 1) {
-      const at = Math.floor(next() * this.count), side = next() < 0.5 ? 1 : -1;
-      const away = side * (this.widths[at] / 2 + unit * (12 + 30 * next())), radius = unit * (1.3 + 1.6 * next());
-      const x = this.centre[at][0] - Math.sin(this.headings[at]) * away;
-      const y = this.centre[at][1] + Math.cos(this.headings[at]) * away;
-      let gap = Infinity;
-      for (let j = 0; j < this.count; j += stride)
-        gap = Math.min(gap, Math.hypot(x - this.centre[j][0], y - this.centre[j][1]));
-      if (gap > clear) this.trees.push([x, y, radius]);
-    }
+  /** Each side's outlines; `blocks` [count]: 0 no kerb, 1 white, 2 red, from a point to the next. */
+  _outline(scenery) {
+    this.sides = [[this.left, 1], [this.right, -1]].map(([edge, sign], side) => {
+      const { kerb, gravel } = scenery.sides[side];
+      const beside = (distance) => offset(edge, this.headings, (k) => sign * distance(k));
+      return {
+        edge,
+        line: beside(() => -scenery.line_width),
+        kerb: beside(() => scenery.kerb_width),
+        verge: beside(() => scenery.verge_width),
+        gravel: beside((k) => gravel[k]),
+        blocks: kerb,
+        hasGravel: gravel.map((depth) => depth > 0),
+      };
+    });
   }
 
   _bound() {

@@ -107,15 +107,13 @@ export class Ground {
     this.gravel = [left, right].flatMap((side) => runs(side.hasGravel).map(([a, b]) => band(side.edge, side.gravel, a, b)));
   }
 
-  _kerbs(side, from, to) {
-    const block = Math.max(1, Math.round((2 * this.circuit.unit) / this.circuit.spacing));
+  _kerbs({ edge, kerb, blocks }, from, to) {
     const found = [];
     for (let k = from; k < to; k += 1) {
-      if (!side.hasKerb[k]) continue;
-      const parity = Math.floor(k / block) % 2;
+      if (!blocks[k]) continue;
       let end = k + 1;
-      while (end < to && side.hasKerb[end] && Math.floor(end / block) % 2 === parity) end += 1;
-      found.push([parity, band(side.edge, side.kerb, k, end)]);
+      while (end < to && blocks[end] === blocks[k]) end += 1;
+      found.push([blocks[k] === 2, band(edge, kerb, k, end)]);
       k = end - 1;
     }
     return found;
@@ -134,8 +132,8 @@ export class Ground {
       context.fill(piece.road);
       context.fillStyle = colours.white;
       for (const path of piece.lines) context.fill(path);
-      for (const [parity, path] of piece.kerbs) {
-        context.fillStyle = parity ? colours.red : colours.white;
+      for (const [isRed, path] of piece.kerbs) {
+        context.fillStyle = isRed ? colours.red : colours.white;
         context.fill(path);
       }
     }
@@ -188,24 +186,12 @@ export class Ground {
   }
 
   _start(context, colours) {
-    const { circuit } = this, { unit } = circuit, [x, y] = circuit.centre[0], width = circuit.widths[0];
-    const square = 0.7 * unit, columns = Math.max(6, Math.round(width / square)), step = width / columns;
-    context.save();
-    context.translate(x, y);
-    context.rotate(circuit.headings[0]);
-    for (let row = 0; row < 3; row += 1) {
-      for (let column = 0; column < columns; column += 1) {
-        context.fillStyle = (row + column) % 2 ? colours.white : colours.black;
-        context.fillRect((row - 1.5) * square, column * step - width / 2, square, step);
-      }
+    for (const [isWhite, corners] of this.circuit.start) {
+      context.fillStyle = isWhite ? colours.white : colours.black;
+      context.beginPath();
+      for (const corner of corners) context.lineTo(...corner);
+      context.fill();
     }
-    context.fillStyle = colours.white;
-    for (let slot = 0; slot < 8; slot += 1) {
-      const behind = -(5 + 8 * slot) * unit, side = (slot % 2 ? 0.225 : -0.225) * width;
-      context.fillRect(behind, side - 1.3 * unit, 0.22 * unit, 2.6 * unit);
-      for (const edge of [-1.3, 1.19]) context.fillRect(behind - 1.2 * unit, side + edge * unit, 1.3 * unit, 0.11 * unit);
-    }
-    context.restore();
   }
 }
 

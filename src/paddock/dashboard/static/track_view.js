@@ -1,7 +1,7 @@
 // The live picture: ground below, cars, ghosts and rays above, at the screen's own rate; and the hand that moves it.
 
 import { Camera } from './camera.js';
-import { drawCar, drawGhost, PAINTS, smallest } from './car_art.js';
+import { drawCar, drawGhost, PAINTS, setOutline, smallest } from './car_art.js';
 import { Circuit } from './circuit.js';
 import { clamp, html, prefersStill } from './dom.js';
 import { Ground, speedColour } from './ground.js';
@@ -54,6 +54,7 @@ export class TrackView {
     const isOther = !this.circuit || this.circuit.name !== scene.track.name || this.scene.cars !== scene.cars
       || this.circuit.count !== scene.track.centre.length;
     this.scene = scene;
+    setOutline(scene.car.outline);
     if (isOther) {
       this.circuit = new Circuit(scene.track);
       this.ground = new Ground(this.circuit, scene.reference);

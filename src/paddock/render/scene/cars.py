@@ -10,6 +10,7 @@ import numpy as np
 
 from paddock.render.scene.ground import Colour, Floats
 from paddock.render.scene.pygame import pygame
+from paddock.sim.cars.outline import BODY, CABIN, LAMPS, ROOF, STRIPE, WHEEL_SIZE, WHEELS, WING
 
 PALETTE: tuple[Colour, ...] = (
     (222, 48, 44),
@@ -28,17 +29,6 @@ HEADING_STEPS = 180
 STEER_STEP = 0.08  # rad
 OVERSAMPLE = 4
 SPRITE_LIMIT = 3000
-
-# Outlines in shares of the car's length (x, forward) and width (y, left), centred.
-BODY = [(-0.49, -0.44), (-0.49, 0.44), (-0.30, 0.47), (-0.05, 0.43), (0.20, 0.46), (0.40, 0.42), (0.48, 0.26),
-        (0.50, 0.0), (0.48, -0.26), (0.40, -0.42), (0.20, -0.46), (-0.05, -0.43), (-0.30, -0.47)]  # fmt: skip
-CABIN = [(-0.26, -0.32), (-0.26, 0.32), (0.12, 0.37), (0.19, 0.20), (0.20, 0.0), (0.19, -0.20), (0.12, -0.37)]
-ROOF = [(-0.17, -0.26), (-0.17, 0.26), (0.03, 0.28), (0.03, -0.28)]
-STRIPE = [(-0.49, -0.09), (-0.49, 0.09), (0.50, 0.07), (0.50, -0.07)]
-WING = [(-0.50, -0.49), (-0.50, 0.49), (-0.43, 0.49), (-0.43, -0.49)]
-LAMPS = [[(0.41, side * 0.24), (0.46, side * 0.20), (0.43, side * 0.38), (0.40, side * 0.40)] for side in (-1, 1)]
-WHEELS = [(0.31, 0.44), (0.31, -0.44), (-0.31, 0.45), (-0.31, -0.45)]
-WHEEL_SIZE = (0.15, 0.17)
 
 
 class CarSprites:

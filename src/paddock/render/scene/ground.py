@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paddock.render.scene.pygame import pygame
-from paddock.sim.tracks.kerbs import AFTER, around, kerb_masks, smooth_curvature
+from paddock.sim.tracks.scenery import KERB_WIDTH, LEAST_GRAVEL, LINE_WIDTH, VERGE_WIDTH, lay_scenery, start_patches
 from paddock.sim.tracks.track import Track
 
 Floats = NDArray[np.floating]
@@ -89,10 +89,12 @@ class TrackArt:
 
     def __init__(self, track: Track, detail: float, line: SpeedLine | None = None, max_tiles: int = 400) -> None:
         self.track, self.detail, self.line = track, detail, line
-        self.unit = track.mean_width / 10.0
         self.tile_metres = TILE / detail
+        self._stride = max(1, int(1.2 / (track.spacing * detail)))
+        self._index = np.arange(0, len(track.x), self._stride)
+        self._scenery = lay_scenery(track, self._index)
+        self.unit = self._scenery.unit
         self._prepare_outlines()
-        self._place_trees()
         self._line_colours = speed_colours(line.speed) if line is not None else []
         margin = MARGIN_UNITS * self.unit
         self.left, self.top = float(self._box[:, 0].min()) - margin, float(self._box[:, 3].max()) + margin
@@ -123,70 +125,33 @@ class TrackArt:
 
     def _prepare_outlines(self) -> None:
         track, unit = self.track, self.unit
-        self._stride = stride = max(1, int(1.2 / (track.spacing * self.detail)))
-        self._index = np.arange(0, len(track.x), stride)
         normal = np.stack([-np.sin(track.heading), np.cos(track.heading)], axis=-1)[self._index]
         centre = np.stack([track.x, track.y], axis=-1)[self._index]
         # Seen from afar a road would be a hair: it is drawn at least this wide.
         widen = max(1.0, NARROWEST_ROAD / (10.0 * unit * self.detail))
         left, right = widen * track.left_width[self._index], widen * track.right_width[self._index]
-        self._corners(stride * track.spacing)
 
         def offset(distance: Floats) -> Floats:
             return centre + normal * distance[:, None]
 
-        kerb, edge_line = widen * unit, widen * 0.2 * unit
+        line, kerb, verge = (widen * share * unit for share in (LINE_WIDTH, KERB_WIDTH, VERGE_WIDTH))
         self._outline = {
             "left": offset(left),
             "right": offset(-right),
-            "left_line": offset(left - edge_line),
-            "right_line": offset(-right + edge_line),
-            "left_verge": offset(left + 1.6 * kerb),
-            "right_verge": offset(-right - 1.6 * kerb),
+            "left_line": offset(left - line),
+            "right_line": offset(-right + line),
+            "left_verge": offset(left + verge),
+            "right_verge": offset(-right - verge),
             "left_kerb": offset(left + kerb),
             "right_kerb": offset(-right - kerb),
-            "left_gravel": offset(left + widen * self._gravel_left),
-            "right_gravel": offset(-right - widen * self._gravel_right),
+            "left_gravel": offset(left + widen * self._scenery.gravel_left),
+            "right_gravel": offset(-right - widen * self._scenery.gravel_right),
         }
         reach = np.maximum(left, right) + 9.0 * kerb
         following = np.roll(centre, -1, axis=0)
         low = np.minimum(centre, following) - reach[:, None]
         high = np.maximum(centre, following) + reach[:, None]
         self._box = np.concatenate([low, high], axis=1)  # [S, 4] left bottom right top of each segment, m
-
-    def _corners(self, step: float) -> None:
-        """Where kerbs and gravel lie: kerb inside each corner and outside its exit, gravel outside the sharp ones."""
-        unit, curvature = self.unit, self.track.curvature[self._index]
-        window = around(step, unit)
-        smooth = smooth_curvature(curvature, window)
-        after = max(1, round(AFTER * unit / step))
-        self._kerb_left, self._kerb_right = kerb_masks(smooth, step, unit)
-        taper = np.ones(2 * window + 1) / (2 * window + 1)
-
-        def strip(mask: NDArray[np.bool_]) -> Floats:
-            depth = np.roll(mask, after // 2).astype(float)
-            for _ in range(3):
-                depth = np.convolve(np.pad(depth, window, mode="wrap"), taper, mode="valid")
-            return 8.0 * unit * depth
-
-        self._gravel_left = strip(smooth < -1 / (55 * unit))
-        self._gravel_right = strip(smooth > 1 / (55 * unit))
-
-    def _place_trees(self) -> None:
-        """Seeded trees beyond the verge, none near any piece of road; [T, 3] x, y, radius in m."""
-        track, unit = self.track, self.unit
-        random = np.random.default_rng(len(track.x))
-        count = min(int(track.length / (9.0 * unit)), 1500)
-        at = random.integers(0, len(track.x), count)
-        half = np.where(random.random(count) < 0.5, track.left_width[at], -track.right_width[at])
-        away = half + np.sign(half) * unit * random.uniform(12.0, 42.0, count)
-        x = track.x[at] - np.sin(track.heading[at]) * away
-        y = track.y[at] + np.cos(track.heading[at]) * away
-        stride = max(1, int(2.0 * unit / track.spacing))
-        gap = np.hypot(x[:, None] - track.x[::stride], y[:, None] - track.y[::stride]).min(axis=1)
-        widest = float(max(track.left_width.max(), track.right_width.max()))
-        radius = unit * random.uniform(1.3, 2.9, count)
-        self._trees = np.stack([x, y, radius], axis=-1)[gap > widest + 10.0 * unit]
 
     def _canvas(self) -> pygame.Surface:
         size = (TILE + 1) * OVERSAMPLE
@@ -209,7 +174,7 @@ class TrackArt:
         right, bottom = left + self.tile_metres * (1 + 1 / TILE), top - self.tile_metres * (1 + 1 / TILE)
         box = self._box
         near = np.flatnonzero((box[:, 0] < right) & (box[:, 2] > left) & (box[:, 1] < top) & (box[:, 3] > bottom))
-        trees = [tree for tree in self._trees if _touches(tree, 2.0, left, right, bottom, top)]
+        trees = [tree for tree in self._scenery.trees if _touches(tree, 2.0, left, right, bottom, top)]
         obstacles = [o for o in self.track.obstacles if _touches(o, 2.0, left, right, bottom, top)]
         if len(near) == 0 and not trees and not obstacles:
             self.lookup[row, column] = 0
@@ -233,41 +198,23 @@ class TrackArt:
         self._used += 1
 
     def _draw_ground(self, pen: _Pen, near: NDArray[np.intp]) -> None:
-        outline = self._outline
-        for side, depth in (("left", self._gravel_left), ("right", self._gravel_right)):
-            pen.strips(GRAVEL, outline[side], outline[f"{side}_gravel"], near[depth[near] > 0.2 * self.unit])
+        outline, scenery = self._outline, self._scenery
+        for side, depth in (("left", scenery.gravel_left), ("right", scenery.gravel_right)):
+            pen.strips(GRAVEL, outline[side], outline[f"{side}_gravel"], near[depth[near] > LEAST_GRAVEL * self.unit])
         pen.strips(VERGE, outline["left_verge"], outline["right_verge"], near)
 
     def _draw_road(self, pen: _Pen, run: NDArray[np.intp]) -> None:
-        outline = self._outline
+        outline, scenery = self._outline, self._scenery
         pen.strips(ASPHALT, outline["left"], outline["right"], run)
         for side in ("left", "right"):
             pen.strips(WHITE, outline[side], outline[f"{side}_line"], run)
-        block = run // max(1, round(2.0 * self.unit / (self.track.spacing * self._stride))) % 2
-        for side, mask in (("left", self._kerb_left), ("right", self._kerb_right)):
-            for parity, colour in enumerate((WHITE, KERB_RED)):
-                blocks = run[mask[run] & (block == parity)]
+        for side, mask in (("left", scenery.kerb_left), ("right", scenery.kerb_right)):
+            for colour, is_red in ((WHITE, False), (KERB_RED, True)):
+                blocks = run[mask[run] & (scenery.red[run] == is_red)]
                 pen.strips(colour, outline[side], outline[f"{side}_kerb"], blocks)
         if 0 in run or len(self._index) - 1 in run:
-            self._draw_start(pen)
-
-    def _draw_start(self, pen: _Pen) -> None:
-        track, square = self.track, 0.7 * self.unit
-        left, right = float(track.left_width[0]), float(track.right_width[0])
-        columns = max(6, round((left + right) / square))
-        edges = np.linspace(-right, left, columns + 1)
-        for row in range(3):
-            for column in range(columns):
-                colour = WHITE if (row + column) % 2 else BLACK
-                pen.patch(colour, track, (row - 1.5) * square, edges[column], edges[column + 1], square)
-        for slot in range(8):
-            behind = -(5.0 + 8.0 * slot) * self.unit
-            side = 0.45 * (left if slot % 2 else -right)
-            across = 1.3 * self.unit
-            pen.patch(WHITE, track, behind, side - across, side + across, 0.22 * self.unit)
-            for edge in (side - across, side + across):
-                thick = 0.11 * self.unit
-                pen.patch(WHITE, track, behind - 1.2 * self.unit, edge - thick, edge + thick, 1.3 * self.unit)
+            for is_white, corners in start_patches(self.track):
+                pen.polygon(WHITE if is_white else BLACK, corners)
 
     def _draw_line(self, pen: _Pen, near: NDArray[np.intp]) -> None:
         assert self.line is not None
@@ -309,16 +256,8 @@ class _Pen:
         for end in pixels:
             pygame.draw.circle(self.surface, colour, end, thick / 2)
 
-    def patch(self, colour: Colour, track: Track, along: float, right: float, left: float, depth: float) -> None:
-        """A rectangle on the road: `along` m from the start line, between two lateral offsets, `depth` m long."""
-        index = round(along / track.spacing) % len(track.x)
-        heading = track.heading[index]
-        ahead = np.array([np.cos(heading), np.sin(heading)])
-        aside = np.array([-ahead[1], ahead[0]])
-        rest = along - round(along / track.spacing) * track.spacing
-        base = np.array([track.x[index], track.y[index]]) + ahead * rest
-        corners = [base + ahead * a + aside * b for a, b in ((0, right), (depth, right), (depth, left), (0, left))]
-        pygame.draw.polygon(self.surface, colour, self.pixels(np.stack(corners)))
+    def polygon(self, colour: Colour, corners: Floats) -> None:
+        pygame.draw.polygon(self.surface, colour, self.pixels(corners))
 
     def circle(self, colour: Colour, x: float, y: float, radius: float) -> None:
         centre = self.pixels(np.array([[x, y]]))[0]
