@@ -89,6 +89,7 @@ class ObservationSet:
         self.rays, self.course, self.telemetry, self.camera = self._sensors()
         self.parts = self._parts()
         self.space = self._space()
+        self._is_flat, self._has_images = config.is_flat, config.has_images  # Properties cost a call each step.
 
     def read(self, world: Any, rows: Rows, last_actions: Values) -> Any:
         """Newly allocated observations of the cars in `rows`; last_actions: [N, 2, A], newest first."""
@@ -96,7 +97,7 @@ class ObservationSet:
         self._last_actions = last_actions
         if self.config.observation == "camera":
             return self._picture(world, rows)
-        if self.config.is_flat:
+        if self._is_flat:
             flat = np.empty((count, sum(part.size for part in self.parts)), dtype=np.float32)
             start = 0
             for part in self.parts:
@@ -108,7 +109,7 @@ class ObservationSet:
             values = np.empty((count, part.size), dtype=np.float32)
             part.fill(world, rows, values)
             named[part.name] = values.reshape(count, *part.shape)
-        if self.config.has_images:
+        if self._has_images:
             named["images"] = world.camera[rows, :, :, :, 0].copy()
         return named
 

@@ -75,6 +75,7 @@ class RacingVectorEnv(VectorEnv):
         self.readings: Any = self.world if reading_stride == 1 else StridedHistory(self.world, reading_stride)
         self._opponents = build_opponents(self.config, self.world, self.observations, self._actions, opponent)
         self.rewards = build_rewards(self.config.reward, self.world.num_cars)
+        self._step_time = self.world.settings.time_step
         self.single_observation_space = self.observations.space
         self.single_action_space = self._actions.space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
@@ -225,7 +226,7 @@ class RacingVectorEnv(VectorEnv):
     def _reward_inputs(self) -> RewardInputs:
         world = self.world
         inputs = RewardInputs(
-            step_time=world.settings.time_step,
+            step_time=self._step_time,
             top_speed=self._top_speed,
             progress_gain=world.progress_gain,
             speed=world.vx,
