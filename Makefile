@@ -11,7 +11,7 @@ export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 $(shell mkdir -p $(TMPDIR))
 
-.PHONY: demo test lint type format clean install
+.PHONY: demo test test-fast lint type format clean install
 
 install: $(READY)
 
@@ -28,6 +28,9 @@ demo: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest $(TESTS)
+
+test-fast: $(READY)
+	$(BIN)/python -m pytest -m "not slow" $(TESTS)
 
 lint: $(READY)
 	$(BIN)/ruff check src tests benchmarks

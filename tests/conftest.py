@@ -6,12 +6,38 @@ import fcntl
 import os
 import subprocess
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 
+from quiet_runs import quiet_run
+
 # Caches of the tests stay inside the clone.
 os.environ.setdefault("PADDOCK_HOME", str(Path(__file__).parents[1] / ".cache" / "paddock"))
+SMALL_CARTPOLE = (
+    "environment.num_envs=4",
+    "workflow.rollout_steps=128",
+    "workflow.minibatch_size=64",
+    "workflow.epochs=2",
+    "training.total_steps=512",
+    "evaluation.episodes=2",
+    "logging.every_steps=128",
+)
+# What `make test-fast` leaves out. By fixture: Chromium, servers, `paddock` in a process of its own.
+SLOW_FIXTURES = {
+    "chromium_program", "paddock", "real_runs", "strangers_run", "strangers_racing_policy", "wall",
+}  # fmt: skip
+# By pattern of the node id, where the test takes more than three seconds: learning, killing and resuming, campaigns.
+SLOW_TESTS = (
+    "*learns*", "*learn_to*", "*killed*", "*interrupted*",
+    "cli/test_train*", "components/test_compilation.py*", "config/test_moved.py*evaluated*", "config/test_moved.py*resumes*",
+    "config/test_plugins.py*", "dashboard/test_server.py*",
+    "experiments/test_campaigns.py*", "orchestration/test_faults.py*", "orchestration/test_resume*",
+    "racing/test_learning_to_race.py*", "security/*", "sim/test_driver.py*", "test_benchmarks.py*", "test_browser.py*",
+    "test_documentation.py*", "test_python_api.py*", "workflows/test_*_experiments.py*", "workflows/test_dreamer.py*",
+    "workflows/test_learning.py*", "workflows/test_off_policy_racing.py*", "workflows/test_world_model_resume.py*",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -36,41 +62,22 @@ def experiment(tmp_path):
     """Build a small CartPole run in this process; gives its orchestrator."""
 
     def make(*overrides: str, name: str = "run", user: Path | None = None):
-        from rich.console import Console
-
-        from paddock.experiments.run import RunFolder, manifest
-        from paddock.orchestration.build import build
-        from paddock.orchestration.launch import Request, resolve
-
-        small = [
-            "environment.num_envs=4",
-            "workflow.rollout_steps=128",
-            "workflow.minibatch_size=64",
-            "workflow.epochs=2",
-            "training.total_steps=512",
-            "evaluation.episodes=2",
-            "logging.every_steps=128",
-            "logging.terminal=false",
-            "logging.tensorboard=false",
-            f"runs_dir={tmp_path}",
-        ]
-        request = Request("ppo_cartpole", name=name, overrides=[*small, *overrides])
         if user is not None:
-            request = Request(user=user, name=name, overrides=[f"runs_dir={tmp_path}", *overrides])
-        config, _ = resolve(request)
-        values = config.model_dump(mode="json", by_alias=True)
-        run = RunFolder.create(tmp_path, name, values)
-        run.write_manifest(**manifest(values, seed=config.seed))
-        return build(config, run, Console(quiet=True))
+            return quiet_run(tmp_path, None, *overrides, name=name, user=user)
+        return quiet_run(tmp_path, "ppo_cartpole", *SMALL_CARTPOLE, *overrides, name=name)
 
     return make
 
 
 def pytest_collection_modifyitems(items) -> None:
-    """Tests that need a browser can be chosen: `pytest -m browser`."""
+    """Tests that need a browser can be chosen, `pytest -m browser`; slow ones left out, `pytest -m "not slow"`."""
     for item in items:
-        if {"browser", "pages"} & set(getattr(item, "fixturenames", ())):
+        used = set(getattr(item, "fixturenames", ()))
+        if {"browser", "pages"} & used:
             item.add_marker("browser")
+        name = item.nodeid.removeprefix("tests/")
+        if SLOW_FIXTURES & used or any(fnmatch(name, pattern) for pattern in SLOW_TESTS):
+            item.add_marker("slow")
 
 
 @pytest.fixture(scope="session")
@@ -118,17 +125,6 @@ def prepared(tmp_path):
     """Build any shipped experiment with overrides, quietly, in this process; gives its orchestrator."""
 
     def make(name, *overrides, run="run"):
-        from rich.console import Console
-
-        from paddock.experiments.run import RunFolder, manifest
-        from paddock.orchestration.build import build
-        from paddock.orchestration.launch import Request, resolve
-
-        quiet = ["logging.terminal=false", "logging.tensorboard=false", f"runs_dir={tmp_path}"]
-        config, _ = resolve(Request(name, name=run, overrides=[*quiet, *overrides]))
-        values = config.model_dump(mode="json", by_alias=True)
-        folder = RunFolder.create(tmp_path, run, values)
-        folder.write_manifest(**manifest(values, seed=config.seed))
-        return build(config, folder, Console(quiet=True))
+        return quiet_run(tmp_path, name, *overrides, name=run)
 
     return make

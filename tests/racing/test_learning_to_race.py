@@ -8,9 +8,8 @@ from rich.console import Console
 from interruption import stop_after
 from paddock.config.compose import choices
 from paddock.core.errors import InputError
-from paddock.experiments.run import RunFolder, manifest
-from paddock.orchestration.build import build
 from paddock.orchestration.launch import Request, resolve, resumed_run
+from quiet_runs import quiet_run
 
 EXPERIMENTS = [
     "racing", "baseline", "time_optimal", "racing_line", "racing_lidar", "racing_camera", "racing_obstacles",
@@ -35,12 +34,7 @@ def racing(tmp_path):
     """Build a racing run in this process; gives its orchestrator."""
 
     def make(name, *overrides, run="run"):
-        request = Request(name, name=run, overrides=[f"runs_dir={tmp_path}", *overrides])
-        config, _ = resolve(request)
-        values = config.model_dump(mode="json", by_alias=True)
-        folder = RunFolder.create(tmp_path, run, values)
-        folder.write_manifest(**manifest(values, seed=config.seed))
-        return build(config, folder, Console(quiet=True))
+        return quiet_run(tmp_path, name, *overrides, name=run)
 
     return make
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from strangers import CARTPOLE, RACING, make_run
 
+from quiet_runs import quiet_run
+
 
 @pytest.fixture(scope="session")
 def strangers_run(tmp_path_factory) -> Path:
@@ -18,17 +20,9 @@ def strangers_run(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def strangers_racing_policy(tmp_path_factory) -> Path:
     """A policy of the racing world, untrained; not to be changed."""
-    from rich.console import Console
-
-    from paddock.experiments.run import RunFolder
-    from paddock.orchestration.build import build
-    from paddock.orchestration.launch import Request, resolve
-
     folder = tmp_path_factory.mktemp("stranger")
-    config, _ = resolve(Request("racing", overrides=RACING))
-    run = RunFolder.create(folder, "racing", config.model_dump(mode="json", by_alias=True))
-    orchestrator = build(config, run, Console(quiet=True))
-    orchestrator.workflow.actor().save(folder / "fast_car", config.environment.to_dict())
+    orchestrator = quiet_run(folder, "racing", *RACING, name="racing")
+    orchestrator.workflow.actor().save(folder / "fast_car", orchestrator.config.environment.to_dict())
     orchestrator.context.environment.close()
     return folder / "fast_car"
 
