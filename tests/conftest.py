@@ -31,8 +31,8 @@ SLOW_FIXTURES = {
 # By pattern of the node id, where the test takes more than three seconds: learning, killing and resuming, campaigns.
 SLOW_TESTS = (
     "*learns*", "*learn_to*", "*killed*", "*interrupted*",
-    "cli/test_train*", "components/test_compilation.py*", "config/test_moved.py*evaluated*", "config/test_moved.py*resumes*",
-    "config/test_plugins.py*", "dashboard/test_server.py*",
+    "cli/test_train*", "components/test_compilation.py*", "config/test_moved.py*evaluated*",
+    "config/test_moved.py*resumes*", "config/test_plugins.py*", "dashboard/test_server.py*",
     "experiments/test_campaigns.py*", "orchestration/test_faults.py*", "orchestration/test_resume*",
     "racing/test_learning_to_race.py*", "security/*", "sim/test_driver.py*", "test_benchmarks.py*", "test_browser.py*",
     "test_documentation.py*", "test_python_api.py*", "workflows/test_*_experiments.py*", "workflows/test_dreamer.py*",

@@ -57,3 +57,14 @@ def test_state_is_saved_and_what_is_not_finite_refused():
     gradients[0][0, 0] = math.inf
     with pytest.raises(NonFiniteError, match=r"gradient of part.0.weight"):
         optimizer.apply(torch.zeros(()), gradients)
+
+
+def test_weight_decay_shrinks_weights_by_the_rate_before_the_step():
+    plain, decayed = make(), make(weight_decay=0.4)
+    before = [parameter.detach().clone() for parameter in plain[0].parameters()]
+    gradients = [torch.randn_like(parameter) for parameter in before]
+    for part, optimizer in (plain, decayed):
+        optimizer.apply(torch.zeros(()), gradients)
+        assert all(parameter.isfinite().all() for parameter in part.parameters())
+    for start, left, right in zip(before, plain[0].parameters(), decayed[0].parameters(), strict=True):
+        torch.testing.assert_close(right, left - 0.05 * 0.4 * start)

@@ -106,3 +106,20 @@ def test_a_component_that_is_not_there_or_empty_is_refused():
         Adam(config(components=["c"]), networks())
     with pytest.raises(InputError, match="no parameters"):
         Adam(config(components=["a"]), {"a": nn.Tanh()})
+
+
+def test_weight_decay_is_that_of_adamw():
+    ours, theirs = networks(), networks()
+    optimizer = Adam(config(weight_decay=0.3), ours)
+    parameters = [*theirs["a"].parameters(), *theirs["b"].parameters()]
+    reference = torch.optim.AdamW(parameters, lr=0.01, weight_decay=0.3, eps=optimizer.config.epsilon)
+    for step in range(20):
+        inputs = torch.randn(8, 3, generator=torch.Generator().manual_seed(step))
+        optimizer.descend(loss_of(ours, inputs))
+        reference.zero_grad()
+        loss_of(theirs, inputs).backward()
+        if optimizer.config.max_gradient_norm is not None:
+            nn.utils.clip_grad_norm_(parameters, optimizer.config.max_gradient_norm)
+        reference.step()
+    for left, right in zip([*ours["a"].parameters(), *ours["b"].parameters()], parameters, strict=True):
+        assert torch.allclose(left, right, atol=1e-6)

@@ -129,3 +129,19 @@ def test_small_parts():
     loss, weight = torch.tensor([1.0, 3.0]), torch.tensor([1.0, 0.5])
     assert weighted_mean(loss, None).item() == 2.0
     assert weighted_mean(loss, weight).item() == 1.25
+
+
+@pytest.mark.parametrize("progress", [0.0, 0.25, 1.0])
+def test_beta_goes_from_its_start_to_its_end_with_the_progress(prepared, progress):
+    run = prepared("dqn_cartpole", *TINY, "workflow.beta=[0.2, 0.9]", "training.total_steps=240")
+    run.run()
+    workflow, buffer, weights = run.workflow, run.context.buffers["replay"], []
+    run.context.counters.agent_steps = int(240 * progress)
+    assert run.context.progress == pytest.approx(progress)
+    gradients = workflow.gradients
+    workflow.gradients = lambda sample: weights.append(sample["weight"]) or gradients(sample)
+    batch = buffer.sample()
+    workflow.update(batch, phase=run.config.training.phases["joint"])
+    beta = 0.2 + progress * 0.7
+    naive = torch.tensor([(len(buffer) * one) ** -beta for one in batch["probability"].tolist()])
+    assert torch.allclose(weights[0].cpu().double(), (naive / naive.max()).double(), rtol=1e-4)

@@ -1,5 +1,8 @@
 """Dreamer in all its versions, on a task that is learned in seconds."""
 
+from copy import deepcopy
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -267,3 +270,34 @@ def test_a_model_learns_from_a_recording_alone(prepared, tmp_path):
     outcome = run.run()
     assert outcome.status == "finished"
     assert (outcome.counters.agent_steps, outcome.counters.updates) == (0, 5)
+
+
+def test_target_update_interval_spaces_the_steps_of_the_slow_value(prepared):
+    run = prepared("dreamer_cartpole", *BRIEFLY, "workflow.target_update_interval=3")
+    counters, followed, update = run.context.counters, [], run.workflow.slow.update
+    run.workflow.slow.update = lambda: followed.append(counters.updates + 1) or update()
+    total = run.run().counters.updates
+    assert followed == [number for number in range(1, total + 1) if number % 3 == 0]
+    assert followed
+
+
+def test_reinforce_share_mixes_the_gradients_of_reinforce_and_of_the_dynamics(prepared):
+    run = prepared("dreamer_cartpole", *BRIEFLY)
+    run.run()
+    dreamer, phase = run.workflow, list(run.config.training.phases.values())[-1]
+    batch, scale = run.context.buffers["replay"].sample(), deepcopy(dreamer.return_scale.state_dict())
+    found = {}
+    for share in (0.0, 0.3, 1.0):
+        dreamer.reinforce_share, dreamer.by_dynamics = share, share < 1
+        dreamer.return_scale.load_state_dict(scale)
+        for name in ("policy", "value"):
+            keep = partial(found.setdefault(share, {}).__setitem__, name)
+            run.context.optimizers[name].apply = lambda loss, gradients, keep=keep: keep([*gradients]) or 0.0
+        torch.manual_seed(5)
+        dreamer.update_controller(batch, phase=phase)
+    moved = False
+    for mixed, dynamics, reinforce in zip(*(found[share]["policy"] for share in (0.3, 0.0, 1.0)), strict=True):
+        expected = 0.3 * reinforce + 0.7 * dynamics
+        assert (mixed - expected).norm() <= 1e-3 * expected.norm()
+        moved |= not torch.allclose(dynamics, reinforce)
+    assert moved

@@ -1,7 +1,14 @@
 import pytest
 import torch
 
-from paddock.workflows.ppo import explained_variance, normalize_by_minibatch, policy_loss, ratio_bounds, value_loss
+from paddock.workflows.ppo import (
+    explained_variance,
+    normalize_by_minibatch,
+    policy_loss,
+    ratio_bounds,
+    steered,
+    value_loss,
+)
 
 
 def test_the_surrogate_equals_the_papers_formula_with_its_gradient():
@@ -66,3 +73,34 @@ def test_clip_fraction_counts_with_the_annealed_clip(experiment):
     assert annealed.latest["train/clip_fraction"] > 0.9
     plain = experiment("workflow.anneal_clip=false", "optimizers.main.learning_rate=1e-5", *at_the_end).run()
     assert plain.latest["train/clip_fraction"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("kl", "factor"),
+    [(0.0, 1.5), (0.0049, 1.5), (0.005, 1.0), (0.01, 1.0), (0.02, 1.0), (0.0201, 1 / 1.5), (3.0, 1 / 1.5)],
+)
+def test_desired_kl_steers_the_learning_rate_outside_of_half_and_twice_its_value(kl, factor):
+    assert steered(1e-3, kl, 0.01) == pytest.approx(1e-3 * factor)
+
+
+def test_desired_kl_keeps_the_learning_rate_within_bounds():
+    assert steered(1.2e-5, 1.0, 0.01) == 1e-5
+    assert steered(9e-3, 0.0, 0.01) == 1e-2
+
+
+@pytest.mark.parametrize(("desired", "factor"), [(1e-12, 1 / 1.5), (1e3, 1.5)])
+def test_desired_kl_changes_the_learning_rate_after_each_rollout(experiment, desired, factor):
+    orchestrator = experiment(f"workflow.desired_kl={desired}", "workflow.anneal_learning_rate=false")
+    rate = orchestrator.context.optimizers["main"].learning_rate
+    orchestrator.run()
+    rates = [row["train/learning_rate"] for row in orchestrator.run_folder.read_metrics() if "train/kl" in row]
+    assert rates == pytest.approx([rate * factor**rollout for rollout in range(1, 5)])
+
+
+@pytest.mark.parametrize(("target", "epochs"), [(1e-12, 1), (1e3, 3)])
+def test_target_kl_ends_the_epochs_of_a_rollout(experiment, target, epochs):
+    """Four rollouts of 128 steps in minibatches of 64: each epoch is two updates."""
+    orchestrator = experiment(
+        f"workflow.target_kl={target}", "workflow.epochs=3", "workflow.anneal_learning_rate=false"
+    )
+    assert orchestrator.run().counters.updates == 4 * 2 * epochs

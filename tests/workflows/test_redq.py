@@ -44,13 +44,18 @@ def test_the_target_is_the_least_of_the_drawn_critics(prepared):
         "reward": torch.zeros(8),
         "bootstrap": torch.ones(8),
     }
-    losses = []
+    noise, alpha = torch.randn(8, 1), workflow.temperature().detach()
+    with torch.no_grad():
+        action, log_prob = workflow.policy(sample["next_observation"]).sample_with_log_prob(noise)
+        each = workflow.target_critics(sample["next_observation"], action, torch.arange(5))
+        values = workflow.critics(sample["observation"], sample["action"])
     for chosen in ([3, 1], [3, 4], [0, 4]):
-        metrics, gradients = workflow._critic_gradients(sample, torch.zeros(8, 1), torch.tensor(chosen))
-        losses.append(metrics["train/critic_loss"].item())
+        metrics, gradients = workflow._critic_gradients(sample, noise, torch.tensor(chosen))
         assert len(gradients) == len(list(workflow.critics.parameters()))
-    # The targets are about 10, 30 and 0; all critics are about 0, so that half of the squares is what remains.
-    assert losses == pytest.approx([50, 450, 0], abs=30)
+        least = [min(each[critic, row].item() for critic in chosen) for row in range(8)]
+        target = [value - alpha.item() * log_prob[row].item() for row, value in enumerate(least)]
+        squares = [0.5 * (values[critic, row].item() - target[row]) ** 2 for critic in range(5) for row in range(8)]
+        assert metrics["train/critic_loss"].item() == pytest.approx(sum(squares) / 40, rel=1e-4)
 
 
 def test_a_subset_larger_than_the_ensemble_is_refused(prepared):
