@@ -86,14 +86,14 @@ def test_show_tells_everything(folder):
     for part in (
         "finished",
         "ppo on CartPole-v1, seed 2",
-        "workflow.clip  0.2 → 0.1",
+        "workflow.clip_ratio  0.2 → 0.1",
         "train from step 0",
         "evaluation",
     ):
         assert part in text
     assert re.search("[⠁-⣿]", text), "curves"
     values = json.loads(piped(folder, "show", "slow", "--json").stdout)
-    assert values["config_differences"]["workflow.clip"] == [0.2, 0.1]
+    assert values["config_differences"]["workflow.clip_ratio"] == [0.2, 0.1]
     assert values["metrics"]["eval/return"]["points"] >= 1
 
 
@@ -109,10 +109,10 @@ def test_compare_in_the_terminal_and_as_a_page(folder):
     result = piped(folder, "compare", "fast", "slow")
     assert result.returncode == 0, result.stderr
     assert "fast > slow" in result.stdout
-    assert "workflow.clip\t0.2\t0.1" in result.stdout
+    assert "workflow.clip_ratio\t0.2\t0.1" in result.stdout
     assert (folder / "reports" / "comparison.html").stat().st_size > 20_000
     values = json.loads(
-        piped(folder, "compare", "*", "--group-by", "config.workflow.clip", "--no-html", "--json").stdout
+        piped(folder, "compare", "*", "--group-by", "config.workflow.clip_ratio", "--no-html", "--json").stdout
     )
     assert {group["group"] for group in values["groups"]} == {"clip=0.2", "clip=0.1"}
     code, text = on_a_terminal(folder, "compare", "fast", "slow", "--no-html")

@@ -62,10 +62,10 @@ def test_what_would_be_run_is_shown_with_origins_and_loads_as_yaml(paddock, tmp_
     result = paddock("train", "ppo_cartpole", "--preset", "smoke", "--print-config", "workflow.clip_ratio=0.3")
     assert result.returncode == 0, result.stderr
     values = yaml.safe_load(result.stdout)
-    assert values["workflow"]["clip"] == 0.3
+    assert values["workflow"]["clip_ratio"] == 0.3
     assert values["training"]["total_steps"] == 8192
     lines = {line.split("#")[0].strip(): line for line in result.stdout.splitlines()}
-    assert lines["clip: 0.3"].endswith("# command line")
+    assert lines["clip_ratio: 0.3"].endswith("# command line")
     assert lines["total_steps: 8192"].endswith("# preset/smoke.yaml:4")
     assert not (tmp_path / "runs").exists()
 

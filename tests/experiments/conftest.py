@@ -20,7 +20,7 @@ def make_run():
             "tags": list(tags),
             "seed": seed,
             "environment": {"_target_": "paddock.environments.gym.make", "id": environment},
-            "workflow": {"_target_": "paddock.workflows.ppo.PPO", "clip": clip},
+            "workflow": {"_target_": "paddock.workflows.ppo.PPO", "clip_ratio": clip},
             "evaluation": {"metric": "eval/return", "episodes": 3, "seed": 1000, "deterministic": True},
         }
         run = RunFolder.create(runs_dir, name, config)

@@ -42,7 +42,7 @@ def test_runs_that_differ_in_their_seed_only_are_one_group(two_recipes):
     assert comparison.ranges == {"CartPole-v1": (0.0, 45.0)}
     assert found["new"]["optimality_gap"]["value"] == pytest.approx(1 - 35 / 45)
     assert improvements(comparison)[0]["value"] == pytest.approx(1 / 9), "one of nine pairs"
-    assert config_table(comparison) == [{"key": "workflow.clip", "values": {"old": [0.2], "new": [0.3]}}]
+    assert config_table(comparison) == [{"key": "workflow.clip_ratio", "values": {"old": [0.2], "new": [0.3]}}]
 
 
 def test_one_name_for_two_recipes_is_told_apart(tmp_path, make_run):
@@ -52,7 +52,7 @@ def test_one_name_for_two_recipes_is_told_apart(tmp_path, make_run):
 
 
 def test_groups_by_option_and_by_field(two_recipes, make_run):
-    labels = [group.label for group in compare(two_recipes, ["*"], group_by=["config.workflow.clip"]).groups]
+    labels = [group.label for group in compare(two_recipes, ["*"], group_by=["config.workflow.clip_ratio"]).groups]
     assert sorted(labels) == ["clip=0.2", "clip=0.3"]
     make_run(two_recipes, "old", seed=9, scores=(1.0, 5.0), environment="Pendulum-v1")
     comparison = compare(two_recipes, ["*"], group_by=["algorithm"], ranges={"Pendulum-v1": (0.0, 10.0)})
@@ -180,7 +180,7 @@ def test_compare_gives_a_single_run_no_interval(tmp_path, make_run, capsys):
     ("arguments", "message"),
     [
         ({"metrics": ["eval/retur"]}, "Did you mean 'eval/return'"),
-        ({"group_by": ["config.workflow.clp"]}, "Did you mean 'config.workflow.clip'"),
+        ({"group_by": ["config.workflow.clp"]}, "Did you mean 'config.workflow.clip_ratio'"),
     ],
 )
 def test_what_runs_do_not_have_gets_a_suggestion(two_recipes, arguments, message):

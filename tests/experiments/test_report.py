@@ -30,7 +30,7 @@ def test_real_runs_side_by_side(real_runs, tmp_path, browser):
     ]  # fmt: skip
     assert browser.run("document.querySelectorAll('figure svg').length") == 2 + 4 + 2
     assert len(texts(browser, "section.long:nth-of-type(1) tbody tr, section:nth-of-type(4) tbody tr")) >= 4
-    assert {"workflow.clip", "optimizers.main.learning_rate"} <= set(texts(browser, "td.key"))
+    assert {"workflow.clip_ratio", "optimizers.main.learning_rate"} <= set(texts(browser, "td.key"))
     bands = "document.querySelectorAll('g[data-group=fast] path[opacity=\"0.16\"]').length"
     assert browser.run(bands) == 3, "two curves and a profile"
 

@@ -202,7 +202,7 @@ def test_a_kill_in_the_middle_of_writing_leaves_a_readable_store(tmp_path):
         (["eval/return.max>=9", "eval/return<=9"], ["ab"]),
         (["eval/return.min<1.5"], ["a"]),
         (["config.workflow.clip_ratio=0.3"], ["b"]),
-        (["workflow.clip<0.3", "status=finished"], ["a"]),
+        (["workflow.clip_ratio<0.3", "status=finished"], ["a"]),
         (["tag=blue"], ["b"]),
         (["tag!=blue"], ["a", "ab"]),
         (["dirty=true", "seed>=2"], ["ab", "b"]),
@@ -233,7 +233,7 @@ def test_sorting_puts_the_best_first_and_runs_without_a_value_last(tmp_path, mak
     [
         ("eval/retrun>3", "Did you mean 'eval/return'"),
         ("algoritm=ppo", "Did you mean 'algorithm'"),
-        ("workflow.clp=1", "Did you mean 'workflow.clip'"),
+        ("workflow.clp=1", "Did you mean 'workflow.clip_ratio'"),
         ("ppo", "is not a condition"),
         ("seed=", "is not a condition"),
         ("eval/return>high", "is not a number"),

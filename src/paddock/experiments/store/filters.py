@@ -1,4 +1,4 @@
-"""Conditions that people write to find runs: `algorithm=ppo`, `eval/return>400`, `config.workflow.clip=0.2`."""
+"""Conditions that people write to find runs: `algorithm=ppo`, `eval/return>400`, `config.workflow.clip_ratio=0.2`."""
 
 from __future__ import annotations
 
