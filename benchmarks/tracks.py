@@ -15,7 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from paddock.render.track_picture import format_lap_time, track_picture
+from paddock.render.lap_time import format_lap_time
+from paddock.render.track_picture import track_picture
 from paddock.sim.cars.car import CARS
 from paddock.sim.reference import lap as reference
 from paddock.sim.reference.classical_laps import DrivenLap, classical_laps

@@ -7,9 +7,10 @@ import pygame
 import pytest
 
 from paddock.core.errors import InputError
+from paddock.render.lap_time import format_lap_time
 from paddock.render.scene.cars import PALETTE
 from paddock.render.scene.ground import ASPHALT, TrackArt, speed_colours
-from paddock.render.scene.hud import _text, format_time
+from paddock.render.scene.hud import _text
 from paddock.render.scene.renderer import CAMERAS, Hud, Renderer, Scene, SpeedLine
 from paddock.sim.tracks.obstacles import with_obstacles
 from paddock.sim.tracks.sources import load_track
@@ -92,9 +93,9 @@ def test_a_speed_line_is_drawn_in_its_colours(track):
 
 
 def test_times_are_written_as_people_write_them():
-    assert format_time(83.4564) == "1:23.456"
-    assert format_time(59.9996) == "1:00.000"
-    assert format_time(math.nan) == "-:--.---"
+    assert format_lap_time(83.4564, with_minutes=True) == "1:23.456"
+    assert format_lap_time(59.9996, with_minutes=True) == "1:00.000"
+    assert format_lap_time(math.nan, with_minutes=True) == "-:--.---"
 
 
 def test_an_unknown_camera_is_named(track):

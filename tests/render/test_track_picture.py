@@ -7,7 +7,8 @@ from PIL import Image
 
 from paddock.core.errors import InputError
 from paddock.render.canvas import Canvas, Polygon, Polyline, Text, blend, simplified
-from paddock.render.track_picture import GRASS, RED, ROAD, SPEED_COLOURS, format_lap_time, track_picture
+from paddock.render.lap_time import format_lap_time
+from paddock.render.track_picture import GRASS, RED, ROAD, SPEED_COLOURS, track_picture
 from paddock.sim.reference.lap import reference_lap
 from paddock.sim.tracks.circuits import load_circuit
 from paddock.sim.tracks.sources import load_track

@@ -14,7 +14,7 @@ from paddock.experiments.run import RunFolder
 from paddock.racing.env.config import RacingConfig
 from paddock.racing.laps.classical import classical_lap
 from paddock.racing.laps.drive import with_evaluation_rules
-from paddock.render.track_picture import format_lap_time
+from paddock.render.lap_time import format_lap_time
 
 A_MINUTE = 60.0  # s
 MOST_TRACKS = 4  # that are told one by one, each with a lap of the classical driver

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
-from paddock.render.track_picture import format_lap_time
+from paddock.render.lap_time import format_lap_time
 from paddock.sim.summaries import BadTrack, TrackSummary
 from paddock.sim.tracks.track import Track
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from paddock.render.canvas import Canvas, Colour, Disc, Points, Polygon, Polyline, Text, blend, simplified
+from paddock.render.lap_time import format_lap_time
 from paddock.sim.reference.lap import SECTORS, ReferenceLap
 from paddock.sim.tracks.corners import Corner, find_corners
 from paddock.sim.tracks.track import Array, Track
@@ -344,9 +345,3 @@ def _draw_scale(canvas: Canvas, view: View, middle: float) -> None:
 
 def _box(left: float, top: float, right: float, bottom: float) -> Points:
     return np.array([[left, top], [right, top], [right, bottom], [left, bottom]], dtype=np.float64)
-
-
-def format_lap_time(seconds: float) -> str:
-    """`1:23.456`, or `23.456` below a minute."""
-    minutes, rest = divmod(round(seconds, 3), 60.0)
-    return f"{int(minutes)}:{rest:06.3f}" if minutes else f"{rest:.3f}"

@@ -12,32 +12,23 @@ from paddock.racing.env.vector import RacingVectorEnv
 from paddock.racing.env.world import car_of
 from paddock.racing.laps.drive import drive_laps
 from paddock.racing.laps.records import RecordedLap, Recorder
-from paddock.sim.reference.classical_driver import ClassicalDriver
+from paddock.sim.reference.classical_laps import ClassicalDrivers
 from paddock.sim.world import World
 
 NAME = "classical driver"
 
 
 class ClassicalAtTheWheel:
-    """Drives every car of a world, whichever of its tracks it is on."""
+    """The classical driver as a `Driver`: every car of the environment, whichever of its tracks it is on."""
 
     def __init__(self, env: RacingVectorEnv) -> None:
-        self._env = env
-        self._drivers: dict[int, ClassicalDriver] = {}
+        time_step = 1.0 / env.config.control_rate
+        self._drivers = ClassicalDrivers(
+            lambda track: env.reference.laps[track], car_of(env.config), time_step=time_step
+        )
 
     def act(self, observation: Any, world: World) -> NDArray[np.floating]:
-        action = np.zeros((world.num_cars, 2), dtype=np.float32)
-        for index in np.unique(world.track_index):
-            cars = np.flatnonzero(world.track_index == index)
-            action[cars] = self._driver_on(int(index)).act(world, cars)
-        return action
-
-    def _driver_on(self, track: int) -> ClassicalDriver:
-        if track not in self._drivers:
-            car, step = car_of(self._env.config), 1.0 / self._env.config.control_rate
-            reference = self._env.reference.laps[track]
-            self._drivers[track] = ClassicalDriver(reference, car, time_step=step)
-        return self._drivers[track]
+        return self._drivers.act(world)
 
 
 def without_agent(config: RacingConfig) -> RacingConfig:

@@ -12,7 +12,7 @@ import numpy as np
 from paddock.experiments.run import RunFolder
 from paddock.racing.race.picture import race_picture
 from paddock.racing.race.race import Race
-from paddock.render.track_picture import format_lap_time
+from paddock.render.lap_time import format_lap_time
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #1c2228; background: #fafaf7; margin: 2rem auto; max-width: 1100px;

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from paddock.racing.laps.records import RecordedLap
 from paddock.racing.race.race import Standing
 from paddock.render.canvas import Canvas, Colour, Disc, Points, Polygon, Polyline, Text, blend
-from paddock.render.track_picture import SPEED_COLOURS, SPEED_LEVELS, format_lap_time
+from paddock.render.lap_time import format_lap_time
+from paddock.render.track_picture import SPEED_COLOURS, SPEED_LEVELS
 from paddock.sim.reference.lap import SECTORS, ReferenceLap
 from paddock.sim.tracks.track import Track
 

@@ -18,7 +18,7 @@ from paddock.racing.race.page import write_page
 from paddock.racing.race.picture import race_picture
 from paddock.racing.race.race import AGENT, PERSON, Race
 from paddock.racing.unseen import is_for_any_track, own_track, saved_environment, unseen_advice
-from paddock.render.track_picture import format_lap_time
+from paddock.render.lap_time import format_lap_time
 
 
 def write_race(folder: Path, race: Race, *, video: bool = False, save_laps: bool = False) -> dict[str, Path]:

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from paddock.render.lap_time import format_lap_time
 from paddock.render.scene.cars import PALETTE
 from paddock.render.scene.ground import Colour, Floats
 from paddock.render.scene.pygame import pygame
@@ -32,14 +33,6 @@ class Hud:
     last_lap: float = math.nan  # s
     best_lap: float = math.nan  # s
     title: str = ""
-
-
-def format_time(seconds: float) -> str:
-    """`1:23.456`, or dashes when there is no time."""
-    if not math.isfinite(seconds) or seconds <= 0.0:
-        return "-:--.---"
-    thousandths = round(seconds * 1000)
-    return f"{thousandths // 60_000}:{thousandths // 1000 % 60:02d}.{thousandths % 1000:03d}"
 
 
 @lru_cache(maxsize=8)
@@ -106,11 +99,18 @@ def _draw_speed(surface: pygame.Surface, hud: Hud, unit: float, left: float, top
 def _draw_laps(surface: pygame.Surface, hud: Hud, unit: float, left: float, top: float) -> None:
     surface.blit(_panel(round(150 * unit), round(92 * unit)), (round(left), round(top)))
     _write(surface, f"LAP {hud.lap + 1}", round(20 * unit), DIM, left + 12 * unit, top + 16 * unit)
-    _write(surface, format_time(hud.lap_time), round(32 * unit), INK, left + 12 * unit, top + 37 * unit)
+    _write(
+        surface,
+        format_lap_time(hud.lap_time, with_minutes=True),
+        round(32 * unit),
+        INK,
+        left + 12 * unit,
+        top + 37 * unit,
+    )
     for row, (label, value) in enumerate((("last", hud.last_lap), ("best", hud.best_lap))):
         y = top + (60 + 18 * row) * unit
         _write(surface, label, round(18 * unit), DIM, left + 12 * unit, y)
-        _write(surface, format_time(value), round(20 * unit), INK, left + 138 * unit, y, "right")
+        _write(surface, format_lap_time(value, with_minutes=True), round(20 * unit), INK, left + 138 * unit, y, "right")
 
 
 class Minimap:

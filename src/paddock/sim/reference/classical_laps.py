@@ -1,16 +1,17 @@
-"""Flying laps of the classical driver on the real dynamics, all tracks in one world."""
+"""The classical driver in a world of cars, and its flying laps on the real dynamics, all tracks in one world."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paddock.sim.cars.car import CarParameters, load_car
 from paddock.sim.kernels.compiling import announced
 from paddock.sim.reference.classical_driver import ClassicalDriver, DriverSettings
-from paddock.sim.reference.lap import reference_lap
+from paddock.sim.reference.lap import ReferenceLap, reference_lap
 from paddock.sim.settings import WorldSettings
 from paddock.sim.tracks.track import Track, wrap_angle
 from paddock.sim.world import World
@@ -41,6 +42,39 @@ class DrivenLap:
         return self.lap_time / self.reference_time
 
 
+class ClassicalDrivers:
+    """The classical driver for every car of a world, whichever of its tracks a car is on.
+
+    lap_of: the reference lap of a track of the world, by its index; taken when a car first drives there.
+    """
+
+    def __init__(
+        self,
+        lap_of: Callable[[int], ReferenceLap],
+        car: str | CarParameters,
+        settings: DriverSettings | None = None,
+        *,
+        time_step: float,
+    ) -> None:
+        self._lap_of, self._car, self._settings, self._time_step = lap_of, load_car(car), settings, time_step
+        self._drivers: dict[int, ClassicalDriver] = {}
+
+    def on(self, track: int) -> ClassicalDriver:
+        """The driver of one track."""
+        if track not in self._drivers:
+            lap = self._lap_of(track)
+            self._drivers[track] = ClassicalDriver(lap, self._car, self._settings, time_step=self._time_step)
+        return self._drivers[track]
+
+    def act(self, world: World) -> NDArray[np.float32]:
+        """Actions [N, 2] of all cars."""
+        action = np.zeros((world.num_cars, 2), dtype=np.float32)
+        for index in np.unique(world.track_index):
+            cars = np.flatnonzero(world.track_index == index)
+            action[cars] = self.on(int(index)).act(world, cars)
+        return action
+
+
 @announced()
 def classical_laps(
     tracks: Sequence[Track],
@@ -52,7 +86,8 @@ def classical_laps(
     parameters = load_car(car)
     settings = settings or WorldSettings()
     references = [reference_lap(track, car) for track in tracks]
-    drivers = [ClassicalDriver(lap, parameters, driver, time_step=settings.time_step) for lap in references]
+    drivers = ClassicalDrivers(references.__getitem__, parameters, driver, time_step=settings.time_step)
+    offsets = [drivers.on(index).line.offset for index in range(len(tracks))]
     world = World(tracks, parameters, len(tracks), settings=settings, track_index=np.arange(len(tracks)))
     _roll(world, drivers)
 
@@ -60,17 +95,14 @@ def classical_laps(
     reference_times = np.array([lap.lap_time for lap in references])
     lap_times, away = np.full(count, np.nan), np.zeros(count)
     off_track, wheels_off, collided = np.zeros((3, count), dtype=int)
-    action = np.zeros((count, 2), dtype=np.float32)
     driving = np.ones(count, dtype=bool)
     while driving.any():
-        for index in np.flatnonzero(driving).tolist():
-            action[index] = drivers[index].act(world, np.array([index]))[0]
-        world.step(action)
+        world.step(drivers.act(world))
         off_track += driving & world.off_track
         wheels_off += driving & (world.wheels_off > 0)
         collided += driving & world.collided
         for index in np.flatnonzero(driving).tolist():
-            offset = np.interp(world.s[index], tracks[index].s, drivers[index].line.offset)
+            offset = np.interp(world.s[index], tracks[index].s, offsets[index])
             away[index] = max(away[index], abs(world.lateral[index] - offset))
         finished = driving & world.lap_completed
         lap_times[finished] = world.last_lap_time[finished]
@@ -89,11 +121,11 @@ def classical_laps(
     ]
 
 
-def _roll(world: World, drivers: Sequence[ClassicalDriver]) -> None:
+def _roll(world: World, drivers: ClassicalDrivers) -> None:
     """Every car on its line a little before the start, at the speed of its plan."""
     place, lateral, turned, speed = [], [], [], []
-    for driver in drivers:
-        line, track = driver.line, driver.line.track
+    for index, track in enumerate(world.tracks):
+        line = drivers.on(index).line
         width = track.mean_width
         point = len(track) - int(RUN_UP * width / track.spacing)
         place.append(track.s[point])

@@ -26,6 +26,7 @@ from paddock.sim.reference.speed_profile import (
 )
 from paddock.sim.reference.store import keep_line, kept_line
 from paddock.sim.tracks.checks import check_fits
+from paddock.sim.tracks.geometry import loop_curvature
 from paddock.sim.tracks.track import Array, Track, wrap_angle
 
 MARGIN = 0.07  # of the car's width, between the edge of the road and the nearest corner of a car at its limit
@@ -135,12 +136,10 @@ def centre_follower(track: Track, car: CarParameters) -> Array:
 def lap_along(track: Track, offset: Array, envelope: GripEnvelope) -> ReferenceLap:
     """The quickest lap along one line. offset: [M] m from the centreline, left positive."""
     points = track.offset_points(offset)
-    into, out = points - np.roll(points, 1, axis=0), np.roll(points, -1, axis=0) - points
-    across = into + out
+    out = np.roll(points, -1, axis=0) - points
+    across = np.roll(out, 1, axis=0) + out
     steps = np.hypot(out[:, 0], out[:, 1])
-    cross = into[:, 0] * out[:, 1] - into[:, 1] * out[:, 0]
-    curvature = 2.0 * cross / (np.roll(steps, 1) * steps * np.hypot(across[:, 0], across[:, 1]))
-    curvature = gaussian_filter1d(curvature, SHARPEST, mode="wrap")
+    curvature = gaussian_filter1d(loop_curvature(points), SHARPEST, mode="wrap")
     speed = speed_profile(envelope, curvature, steps)
     times = times_along(speed, steps)
     return ReferenceLap(

@@ -13,6 +13,7 @@ import numpy as np
 
 from paddock.sim.reference.line import around, beside_track
 from paddock.sim.reference.speed_profile import GripEnvelope, cornering_speed, look_up
+from paddock.sim.tracks.geometry import neighbour_curvature
 from paddock.sim.tracks.track import Array, Track
 
 GRID = 3  # track points to a grid point of the search
@@ -163,6 +164,9 @@ def _push(line: Array, lap: Array, centre: Array, normal: Array, shape: Array, f
         lap[Y, i] = centre[i, 1] + normal[i, 1] * line[i]
 
 
+_curvature = numba.njit(neighbour_curvature)
+
+
 @numba.njit(cache=True)
 def _measure(lap: Array, first: int, number: int, tables: Any) -> None:
     """Curvature, cornering speed and step length of `number` points from `first` on."""
@@ -173,10 +177,8 @@ def _measure(lap: Array, first: int, number: int, tables: Any) -> None:
         h, j = (i - 1) % count, (i + 1) % count
         in_x, in_y = lap[X, i] - lap[X, h], lap[Y, i] - lap[Y, h]
         out_x, out_y = lap[X, j] - lap[X, i], lap[Y, j] - lap[Y, i]
-        into, out = math.hypot(in_x, in_y), math.hypot(out_x, out_y)
-        across = math.hypot(in_x + out_x, in_y + out_y)
-        lap[BEND, i] = 2.0 * abs(in_x * out_y - in_y * out_x) / (into * out * across)
-        lap[STEP, i] = out
+        lap[BEND, i] = abs(_curvature(in_x, in_y, out_x, out_y))
+        lap[STEP, i] = math.hypot(out_x, out_y)
         place = min(math.sqrt(lap[BEND, i]) / steepest, 1.0) * (len(limits) - 1)
         cell = min(int(place), len(limits) - 2)
         lap[LIMIT, i] = limits[cell] + (place - cell) * (limits[cell + 1] - limits[cell])

@@ -10,6 +10,7 @@ from scipy.spatial import cKDTree
 
 from paddock.core.errors import InputError, did_you_mean, unknown_choice
 from paddock.sim.tracks.builder import build_track
+from paddock.sim.tracks.geometry import loop_curvature
 from paddock.sim.tracks.obstacles import with_obstacles
 from paddock.sim.tracks.procedural_circuit import TIGHTEST_ARC, draw_circuit
 from paddock.sim.tracks.track import PROCEDURAL_PREFIX, Array, Track
@@ -142,17 +143,9 @@ def _draw_loop(generator: np.random.Generator, settings: ProceduralSettings, amp
     return points[::-1] if clockwise else points
 
 
-def _curvature(points: Array) -> Array:
-    """[Q] 1/m, of the circle through each point and its neighbours."""
-    into, out = points - np.roll(points, 1, axis=0), np.roll(points, -1, axis=0) - points
-    across = into + out
-    cross = into[:, 0] * out[:, 1] - into[:, 1] * out[:, 0]
-    return 2.0 * cross / (np.hypot(*into.T) * np.hypot(*out.T) * np.hypot(*across.T))
-
-
 def _start_on_straight(points: Array) -> int:
     """The index of the point two thirds down the straightest stretch."""
-    is_bent = np.abs(np.round(_curvature(points), 6)) > STRAIGHT
+    is_bent = np.abs(np.round(loop_curvature(points), 6)) > STRAIGHT
     if not is_bent.any() or is_bent.all():
         return 0
     first = int(np.argmax(is_bent))
@@ -167,7 +160,7 @@ def _start_on_straight(points: Array) -> int:
 def _is_drivable(points: Array, settings: ProceduralSettings) -> bool:
     """Corners no tighter than the road can follow, and grass between pieces that pass each other."""
     width = settings.width
-    if np.abs(_curvature(points)).max() > 1.0 / (TIGHTEST[settings.style] * width):
+    if np.abs(loop_curvature(points)).max() > 1.0 / (TIGHTEST[settings.style] * width):
         return False
     steps = np.hypot(*(np.roll(points, -1, axis=0) - points).T)
     along = np.concatenate([[0.0], np.cumsum(steps)])

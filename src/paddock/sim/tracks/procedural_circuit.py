@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from paddock.sim.tracks.geometry import polygon_corners
 from paddock.sim.tracks.track import Array
 
 FEWEST_CORNERS = 0.6  # of the given number; fewer corners, longer straights
@@ -62,12 +63,8 @@ def _with_chicanes(generator: np.random.Generator, vertices: Array, width: float
 
 def _rounded(generator: np.random.Generator, vertices: Array, width: float) -> Array:
     """[Q, 2] m, points along the polygon, its corners replaced by arcs that fit into their sides."""
-    into = vertices - np.roll(vertices, 1, axis=0)
-    lengths = np.hypot(*into.T)
-    into /= lengths[:, None]
-    out = np.roll(into, -1, axis=0)
+    into, out, lengths, turn = polygon_corners(vertices)
     room = SIDE_SHARE * np.minimum(lengths, np.roll(lengths, -1))
-    turn = np.arctan2(into[:, 0] * out[:, 1] - into[:, 1] * out[:, 0], np.sum(into * out, axis=1))
     slope = np.tan(0.5 * np.abs(turn))
     drawn = width * TIGHTEST_ARC * (WIDEST_ARC / TIGHTEST_ARC) ** generator.random(len(vertices))
     arc = np.minimum(drawn, room / np.maximum(slope, 1e-6))

@@ -1,6 +1,6 @@
-"""The track record every part of the racing world reads, and how names and files become one.
+"""`Track`, the record of a road that everything in racing reads.
 
-Circuits, procedural loops and CSV files each make points; `track_builder` turns points into a `Track`.
+Circuits, procedural loops and CSV files each make points; `tracks.builder` turns points into a `Track`.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import yaml
 
 from paddock.core.errors import InputError, unknown_choice
 from paddock.sim.tracks.builder import build_track
+from paddock.sim.tracks.geometry import polygon_corners
 from paddock.sim.tracks.track import Array, Track
 
 EASING = 7.0  # m, how gently a straight turns into an arc: the width of a Gaussian over the road
@@ -84,14 +85,9 @@ def _round_corners(design: Circuit) -> tuple[Array, Array]:
     """[Q, 2] points about `STEP` apart along straights and arcs, and the road's width [Q] at each."""
     corners = design.points[:, :2]
     count = len(corners)
-    to_next = np.roll(corners, -1, axis=0) - corners
-    edge = np.hypot(*to_next.T)
-    direction = to_next / edge[:, None]
-    incoming = np.roll(direction, 1, axis=0)
-    cross = incoming[:, 0] * direction[:, 1] - incoming[:, 1] * direction[:, 0]
-    turn = np.arctan2(cross, np.sum(incoming * direction, axis=1))
+    incoming, direction, before, turn = polygon_corners(corners)
     tangent = design.points[:, 2] * np.tan(0.5 * np.abs(turn))
-    spare = edge - tangent - np.roll(tangent, -1)
+    spare = np.roll(before, -1) - tangent - np.roll(tangent, -1)
     if spare.min() < 0.0:
         worst = int(np.argmin(spare))
         raise InputError(
