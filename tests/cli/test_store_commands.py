@@ -114,7 +114,7 @@ def test_compare_in_the_terminal_and_as_a_page(folder):
     values = json.loads(
         piped(folder, "compare", "*", "--group-by", "config.workflow.clip_ratio", "--no-html", "--json").stdout
     )
-    assert {group["group"] for group in values["groups"]} == {"clip=0.2", "clip=0.1"}
+    assert {group["group"] for group in values["groups"]} == {"clip_ratio=0.2", "clip_ratio=0.1"}
     code, text = on_a_terminal(folder, "compare", "fast", "slow", "--no-html")
     assert code == 0
     assert "95 % bootstrap intervals" in text
