@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -67,6 +68,9 @@ def train(
     print_config: Annotated[
         bool, typer.Option("--print-config", help="Print the resolved configuration and exit.")
     ] = False,
+    cfg: Annotated[
+        str | None, typer.Option("--cfg", metavar="job", help="The same as --print-config, as in Hydra.", hidden=True)
+    ] = None,
     list_experiments: Annotated[bool, typer.Option("--list", help="List the experiments and exit.")] = False,
     runs_dir: Annotated[
         Path | None, typer.Option(help="The folder of runs, the same as runs_dir=DIR; runs by default.")
@@ -105,7 +109,9 @@ def train(
         raise InputError(f"say what to train: paddock train EXPERIMENT. There are: {listed}.")
     seeds = _seeds(seed)
     requests = [Request(experiment, config, preset, name, one_seed, overrides) for one_seed in seeds]
-    if print_config:
+    if cfg not in (None, "job"):
+        raise InputError(f"--cfg '{cfg}' is not known; --cfg job prints the configuration, as --print-config does.")
+    if print_config or cfg:
         for request in requests:
             settings, composed = resolve(request)
             values = settings.model_dump(mode="json", by_alias=True)
@@ -180,6 +186,8 @@ def _runs_dir(overrides: Sequence[str]) -> Path:
 
 
 def _split(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
+    # Hydra's habit: `experiment=NAME` or `+experiment=NAME` is the same as NAME.
+    arguments = [re.sub(r"^\+?experiment=", "", argument) for argument in arguments]
     names = [argument for argument in arguments if "=" not in argument]
     if len(names) > 1:
         raise InputError(f"one experiment at a time: {', '.join(names)}. Changes are written key=value.")

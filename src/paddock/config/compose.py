@@ -297,6 +297,9 @@ def _file_layer(file: Path, package: str) -> _Layer:
     def walk(node: yaml.Node, prefix: str) -> Iterator[tuple[str, str]]:
         if isinstance(node, yaml.MappingNode):
             for key, child in node.value:
+                if key.value == "<<":  # A block that YAML merges in here.
+                    yield from walk(child, prefix)
+                    continue
                 path = f"{prefix}.{key.value}" if prefix else key.value
                 yield path, f"{name}:{key.start_mark.line + 1}"
                 if key.value == TARGET and isinstance(child, yaml.ScalarNode):

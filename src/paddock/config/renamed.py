@@ -101,7 +101,8 @@ METRICS: dict[str, str] = {
     "train/guess_error": "train/aux_loss",
     "train/value_spread": "train/value_std",
 }
-"""Old metric -> new metric, with their prefixes."""
+"""Old metric -> new metric, with their prefixes. Logs of older runs keep the old ones, and are read with the new."""
+_LOGGED = re.compile(f'"({"|".join(METRICS)})"'.encode())
 
 
 def rename(
@@ -167,6 +168,11 @@ def renamed_groups(text: str) -> str:
     """A sentence on each group of YAML that is named in the text and has another name today."""
     found = [old for old in GROUPS if re.search(rf"\b{old}\b", text)]
     return "".join(f" The group '{old}' is now called '{GROUPS[old]}'." for old in found)
+
+
+def rename_logged(text: bytes) -> bytes:
+    """Lines of a log in JSON with today's names of the metrics."""
+    return _LOGGED.sub(lambda match: b'"' + METRICS[match[1].decode()].encode() + b'"', text)
 
 
 def say_renamed(found: Mapping[str, str]) -> None:

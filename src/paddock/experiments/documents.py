@@ -13,6 +13,7 @@ from typing import Annotated, Any, BinaryIO
 
 import msgspec
 
+from paddock.config.renamed import METRICS
 from paddock.core.reading import DamagedError, open_regular, parse_json, read_json, read_yaml
 
 LARGEST_LOG = 4 * 2**30  # bytes
@@ -185,7 +186,7 @@ def parse_point(line: bytes) -> dict[str, Any]:
     """A logged point: numbers by name, with `agent_steps` and `seconds`."""
     row = _decode_point(line)
     msgspec.convert(row, _Point)
-    return row
+    return {METRICS.get(name, name): value for name, value in row.items()}
 
 
 def parse_event(line: bytes) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from paddock.config.renamed import METRICS, rename_logged
 from paddock.core.reading import DamagedError, open_regular
 from paddock.experiments.documents import LARGEST_LOG, LONGEST_LINE, LogState
 
@@ -91,7 +92,7 @@ def _read(file: Path, names: Sequence[str]) -> tuple[dict[str, Curve], int]:
     with open_regular(file, limit=LARGEST_LOG) as opened:
         if os.fstat(opened.fileno()).st_size <= LARGE:
             whole, _, _ = opened.read().rpartition(b"\n")
-            rows, skipped = _decoded(whole, _decoder(names))
+            rows, skipped = _decoded(rename_logged(whole), _decoder(names))
             return _columns(rows, names), skipped
         sampled = {name: _decoded(text, _decoder([name])) for name, text in _sampled(opened, names).items()}
     return {name: _columns(rows, [name])[name] for name, (rows, _) in sampled.items()}, sum(
@@ -138,7 +139,7 @@ def metric_names(file: Path) -> list[str]:
             names |= dict.fromkeys(msgspec.json.decode(line, type=dict[str, Any]))
         except (msgspec.DecodeError, RecursionError):  # Cut in the middle, or damaged.
             continue
-    return [name for name in names if "/" in name]
+    return list(dict.fromkeys(METRICS.get(name, name) for name in names if "/" in name))
 
 
 def _size(file: Path) -> int:
@@ -196,6 +197,7 @@ def _sampled(opened: BinaryIO, names: Sequence[str]) -> dict[str, bytes]:
     begin, rest = 0, b""
     while chunk := opened.read(CHUNK):
         text, newline, rest = (rest + chunk).rpartition(b"\n")
+        text = rename_logged(text)
         for name, key in quoted.items():
             place = text.find(key, max(next_wanted[name] - begin, 0))
             while place >= 0:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from paddock.config.renamed import METRICS
 from paddock.core.reading import DamagedError, open_regular
 from paddock.experiments.documents import LARGEST_LOG, LineReader, LogState
 from paddock.experiments.run import RunFolder, run_names
@@ -36,7 +37,7 @@ Found = TypeVar("Found")
 
 FILE = "index.sqlite"
 FILES = tuple(f"{FILE}{suffix}" for suffix in ("", "-wal", "-shm", "-journal"))
-VERSION = 2
+VERSION = 3
 PATIENCE = 10.0  # s that a reader waits for others who write
 A_RUNS_PATIENCE = 0.5  # s that a run waits; if it cannot register, the next look at the store finds it anyway
 BATCH = 100  # runs that are read between two transactions
@@ -375,6 +376,7 @@ def _summarise(lines: Iterable[bytes]) -> tuple[dict[str, MetricSummary], tuple[
         progress = (int(step), seconds)
         for name, value in row.items():
             if isinstance(value, float) and name not in UNCOUNTED:
+                name = METRICS.get(name, name)
                 seen = found.get(name)
                 if seen is None:
                     found[name] = [value, value, value, step]

@@ -1,0 +1,38 @@
+"""Shipped experiments resolve to what they were before options got the field's words and phases became a mapping."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from paddock.config.compose import compose
+from paddock.config.inheritance import settle
+from paddock.config.migrate import migrate
+from paddock.config.validate import validate
+from paddock.core.errors import InputError
+from paddock.orchestration.schema import ExperimentConfig
+
+BEFORE = json.loads(
+    gzip.decompress((Path(__file__).parent / "fixtures" / "schema_3" / "experiments.json.gz").read_bytes())
+)
+
+
+@pytest.mark.parametrize("name", BEFORE)
+def test_a_shipped_experiment_resolves_to_what_it_was(name):
+    saved = migrate(BEFORE[name])
+    phases = saved["training"]["phases"]  # One phase was called `model` here and `pretrain` there.
+    saved["training"]["phases"] = {{"model": "pretrain"}.get(key, key): one for key, one in phases.items()}
+    composed = settle(compose(name)).values | {"name": saved["name"]}
+    try:
+        was, now = (validate(values, ExperimentConfig) for values in (saved, composed))
+    except InputError as error:
+        if "pip install" not in str(error):
+            raise
+        pytest.skip(str(error))
+    assert now == was
+    assert _order(now) == _order(was)
+
+
+def _order(config):
+    return [(name, list(phase.workflow_hooks)) for name, phase in config.training.phases.items()]

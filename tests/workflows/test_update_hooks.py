@@ -1,0 +1,39 @@
+"""Every workflow has the hook `update`, and finer ones beside it."""
+
+import pytest
+
+from paddock.config.compose import choices, compose
+from paddock.config.schema import load_target
+
+WORKFLOWS = [name for name in choices("workflow") if name != "none"]
+
+
+@pytest.mark.parametrize("name", WORKFLOWS)
+def test_every_workflow_has_the_hook_update(name):
+    values = compose("ppo_cartpole", overrides=[f"workflow={name}"]).values
+    assert callable(load_target(values["workflow"]["_target_"]).update)
+    hooks = {hook for phase in values["training"]["phases"].values() for hook in phase["workflow_hooks"]}
+    assert "update" in hooks or name == "redq"
+
+
+@pytest.mark.parametrize("experiment", ["sac_pendulum", "redq_pendulum"])
+def test_update_critics_and_update_policy_move_what_they_name(prepared, experiment):
+    small = ["components.policy.network.hidden=[8]", "components.critics.hidden=[8]", "buffers.replay.batch_size=8"]
+    orchestrator = prepared(experiment, *small)
+    workflow, context = orchestrator.workflow, orchestrator.context
+    phase = orchestrator.config.training.phases["joint"]
+    context.controllers.select("random")
+    workflow.collect_step(16, phase=phase)
+
+    def moved(hook):
+        before = {name: [part.clone() for part in one.parameters()] for name, one in context.components.items()}
+        getattr(workflow, hook)(context.buffers["replay"].sample(), phase=phase)
+        return {
+            name
+            for name, one in context.components.items()
+            if any((part != old).any() for part, old in zip(one.parameters(), before[name], strict=True))
+        }
+
+    assert moved("update_critics") == {"critics", "target_critics"}
+    assert moved("update_policy") == {"policy", "temperature"}
+    assert moved("update") == {"critics", "target_critics", "policy", "temperature"}
