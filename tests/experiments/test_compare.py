@@ -48,12 +48,12 @@ def test_runs_that_differ_in_their_seed_only_are_one_group(two_recipes):
 def test_one_name_for_two_recipes_is_told_apart(tmp_path, make_run):
     make_run(tmp_path, "a", seed=1)
     make_run(tmp_path, "a", seed=2, clip=0.5)
-    assert [group.label for group in compare(tmp_path, ["a"]).groups] == ["a (clip=0.2)", "a (clip=0.5)"]
+    assert [group.label for group in compare(tmp_path, ["a"]).groups] == ["a (clip_ratio=0.2)", "a (clip_ratio=0.5)"]
 
 
 def test_groups_by_option_and_by_field(two_recipes, make_run):
     labels = [group.label for group in compare(two_recipes, ["*"], group_by=["config.workflow.clip_ratio"]).groups]
-    assert sorted(labels) == ["clip=0.2", "clip=0.3"]
+    assert sorted(labels) == ["clip_ratio=0.2", "clip_ratio=0.3"]
     make_run(two_recipes, "old", seed=9, scores=(1.0, 5.0), environment="Pendulum-v1")
     comparison = compare(two_recipes, ["*"], group_by=["algorithm"], ranges={"Pendulum-v1": (0.0, 10.0)})
     assert [group.label for group in comparison.groups] == ["algorithm=ppo"]
