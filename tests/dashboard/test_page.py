@@ -57,6 +57,8 @@ def test_every_module_is_asked_for_at_once():
     files = resources.files("paddock.dashboard") / "static"
     page = (files / "index.html").read_text()
     modules = {file.name for file in files.iterdir() if file.name.endswith(".js")} | {"vendor/uPlot.esm.js"}
+    kit = resources.files("paddock.render") / "web"
+    modules |= {f"kit/{file.name}" for file in kit.iterdir() if file.name.endswith(".js")}
     assert set(re.findall(r'modulepreload" href="([^"]+)"', page)) == modules - {"app.js", "welcome.js"}
     assert "MIT" in (files / "vendor" / "uPlot.LICENSE").read_text()
 

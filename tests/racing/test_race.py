@@ -74,6 +74,7 @@ def test_train_evaluate_and_race(paddock, tmp_path):
     assert "classical driver" in page
     assert "Ada" in page
     assert "src='http" not in page
+    assert "default-src 'none'" in page, "the page may ask for nothing"
 
 
 def test_a_race_on_a_circuit_that_the_agent_never_saw_says_so(paddock, here, tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import mimetypes
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -16,9 +15,10 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route, WebSocketRoute
-from starlette.types import ASGIApp
-from starlette.websockets import WebSocket
+from starlette.routing import Mount, WebSocketRoute
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketClose
 
 from paddock.control.messages import REFUSED
 from paddock.core.errors import InputError, PaddockError
@@ -34,11 +34,11 @@ from paddock.dashboard.live import LiveView
 from paddock.dashboard.processes import ProcessLauncher
 from paddock.dashboard.returning import return_routes
 from paddock.dashboard.runs import RunCatalog
+from paddock.render.web import FOLDER as KIT
 
 STATIC = Path(__file__).parent / "static"
 DEFAULT_PORT, TRIED_PORTS = 8321, 20
 LARGEST_FRAME = 4096  # bytes of a WebSocket message from a browser
-KINDS = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 
 
 class Dashboard:
@@ -73,40 +73,30 @@ def make_app(dashboard: Dashboard, *, host: str, port: int) -> ASGIApp:
         dashboard.tracks.close()
         await dashboard.links.close()
 
-    routes: list[Any] = [*Api(dashboard).routes(), *return_routes(dashboard.access, port), *_static_routes()]
+    routes: list[Any] = [*Api(dashboard).routes(), *return_routes(dashboard.access, port)]
     routes.append(WebSocketRoute("/api/runs/{id}/live", live))
+    routes += [Mount("/kit", PageFiles(directory=KIT)), Mount("/", PageFiles(directory=STATIC, html=True))]
     handlers: dict[Any, Any] = {PaddockError: _on_paddock_error, HTTPException: _on_http_error, OSError: _on_os_error}
     app = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
     return Guard(app, host=host, port=port, access=dashboard.access)
 
 
 async def _quietly(awaitable: Any) -> None:
-    """Found out ahead of the first who asks; who asks is told if it fails."""
+    """Read ahead of the first request; a request that needs it reports the failure."""
     try:
         await awaitable
     except (PaddockError, OSError, ValueError):
         return
 
 
-def _static_routes() -> list[Route]:
-    """The page's files as they are found when the server starts: an address can name no other file."""
-    files = [file for file in sorted(STATIC.rglob("*")) if file.is_file()] if STATIC.is_dir() else []
-    routes = []
-    for file in files:
-        name = file.relative_to(STATIC).as_posix()
-        for path in [f"/{name}"] + (["/"] if name == "index.html" else []):
-            routes.append(Route(path, _file_handler(file), methods=["GET"]))
-    return routes
+class PageFiles(StaticFiles):
+    """The files of the page. Links are not followed, and there are no WebSockets here."""
 
-
-def _file_handler(file: Path) -> Any:
-    kind = KINDS.get(file.suffix) or mimetypes.guess_type(file.name)[0] or "application/octet-stream"
-
-    async def handler(request: Request) -> Response:
-        content = await asyncio.to_thread(file.read_bytes)
-        return Response(content, media_type=kind)
-
-    return handler
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await WebSocketClose(REFUSED + 404)(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
 
 
 async def _on_paddock_error(request: Request, error: Exception) -> Response:

@@ -8,7 +8,7 @@ import { openComparison, openRun } from './run_view.js';
 import { openRuns } from './runs_view.js';
 import { car } from './snapshots.js';
 import { openStart } from './start_view.js';
-import { startTheme } from './theme.js';
+import { startTheme } from './kit/theme.js';
 
 const VIEWS = [
   [/^\/$/, openRuns, 'runs'],

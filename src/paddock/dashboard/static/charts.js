@@ -2,7 +2,7 @@
 
 import { runDetails, runMetrics } from './api.js';
 import { choice, compact, duration, empty, html, number, replace, toast, button } from './dom.js';
-import { onTheme } from './theme.js';
+import { onTheme } from './kit/theme.js';
 import uPlot from './vendor/uPlot.esm.js';
 
 const PANELS = [

@@ -8,7 +8,7 @@ import { Ground, speedColour } from './ground.js';
 import { Minimap } from './minimap.js';
 import { COLUMNS, HUMAN, OFF_TRACK, RESTARTED } from './messages.js';
 import { Playback } from './snapshots.js';
-import { theme } from './theme.js';
+import { theme } from './kit/theme.js';
 
 const WIDTH = COLUMNS.length;
 const ROOM = { left: 26, right: 26, top: 26, bottom: 26 }; // pixels kept free around the whole circuit

@@ -29,6 +29,7 @@ from paddock.experiments.compare.compare import (
 )
 from paddock.experiments.compare.laps import compared_laps
 from paddock.experiments.display import duration
+from paddock.render.web import inlined_scripts, palette
 
 log = logging.getLogger(__name__)
 
@@ -44,10 +45,10 @@ def write_report(file: Path, comparison: Comparison) -> Path:
 
 def write_page(file: Path, *, title: str, data: Mapping[str, Any], scripts: Sequence[str]) -> Path:
     """One file with its style, its scripts and its data; a policy in it forbids the page any request."""
-    style = (ASSETS / "page.css").read_text(encoding="utf-8")
-    code = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in scripts)
+    style = palette() + (ASSETS / "page.css").read_text(encoding="utf-8")
+    code = "\n".join([inlined_scripts(), *((ASSETS / name).read_text(encoding="utf-8") for name in scripts)])
     text = script_json(data)
-    policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+    policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; media-src data:"
     parts = [
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">',

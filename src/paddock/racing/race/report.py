@@ -14,7 +14,7 @@ from paddock.experiments.run import RunFolder
 from paddock.racing.laps.classical import NAME as CLASSICAL
 from paddock.racing.laps.film import film_lap
 from paddock.racing.laps.records import RecordedLap, write_lap
-from paddock.racing.race.page import write_page
+from paddock.racing.race.page import write_race_page
 from paddock.racing.race.picture import race_picture
 from paddock.racing.race.race import AGENT, PERSON, Race
 from paddock.racing.unseen import is_for_any_track, own_track, saved_environment, unseen_advice
@@ -36,7 +36,7 @@ def write_race(folder: Path, race: Race, *, video: bool = False, save_laps: bool
             write_lap(folder / "laps" / f"{name.replace(' ', '_').replace('/', '_')}.json", lap)
         files["laps"] = folder / "laps"
     run = RunFolder(race.home) if (race.home / "config.yaml").is_file() else None
-    write_page(files["page"], race, video=files.get("video"), run=run)
+    write_race_page(files["page"], race, video=files.get("video"), run=run)
     return files
 
 

@@ -1,39 +1,9 @@
-// Drawing with nothing but the browser: elements, scales, line charts, intervals, bars and scattered points.
+// Charts as SVG: scales, lines, intervals, bars and scattered points. The kit (paddock/render/web) comes before it.
 
-const SVG = 'http://www.w3.org/2000/svg';
 const colour = (index) => `var(--c${index % 8})`;
 const dashes = (index) => ['', '7 4', '2 3'][Math.floor(index / 8) % 3];
 
-function fill(node, attributes, children) {
-  for (const [name, value] of Object.entries(attributes)) {
-    if (value === null || value === undefined) continue;
-    if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
-    else node.setAttribute(name, value);
-  }
-  for (const child of children.flat()) if (child !== null && child !== undefined) node.append(child);
-  return node;
-}
-const html = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
-const svg = (tag, attributes = {}, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
-
-function format(value) {
-  if (value === null || value === undefined || !Number.isFinite(value)) return '–';
-  const size = Math.abs(value);
-  if (size >= 1e4) return Math.round(value).toLocaleString('en');
-  if (size === 0) return '0';
-  return String(Number(value.toPrecision(4)));
-}
-function compact(value) {
-  const size = Math.abs(value);
-  for (const [unit, scale] of [['G', 1e9], ['M', 1e6], ['k', 1e3]])
-    if (size >= scale) return `${Number((value / scale).toPrecision(3))}${unit}`;
-  return format(value);
-}
-function clock(seconds) {
-  const size = Math.abs(seconds);
-  if (size < 120) return `${Number(seconds.toPrecision(3))} s`;
-  return size < 7200 ? `${Number((seconds / 60).toPrecision(3))} min` : `${Number((seconds / 3600).toPrecision(3))} h`;
-}
+const format = (value) => number(value);
 
 function ticks(low, high, count) {
   const raw = (high - low) / count, unit = 10 ** Math.floor(Math.log10(raw || 1));
@@ -233,8 +203,7 @@ function section(title, lead, ...content) {
   return html('section', {}, html('h2', {}, title), lead ? html('p', { class: 'lead' }, lead) : null, ...content);
 }
 function themeButton() {
-  const root = document.documentElement;
-  const apply = (theme) => { root.dataset.theme = theme; };
-  apply(matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light');
-  return html('button', { onclick: () => apply(root.dataset.theme === 'dark' ? 'light' : 'dark') }, 'Light / dark');
+  const button = html('button', { type: 'button' }, 'Light / dark');
+  startTheme(button);
+  return button;
 }

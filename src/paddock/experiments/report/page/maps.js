@@ -9,7 +9,6 @@ function blend(colours, share) {
   return `rgb(${mixed.join(' ')})`;
 }
 const ramp = (colours) => `background:linear-gradient(90deg,${colours.map((one) => `rgb(${one.join(' ')})`).join(',')})`;
-const lapTime = (seconds) => `${Math.floor(seconds / 60)}:${(seconds % 60).toFixed(3).padStart(6, '0')}`;
 
 function roadView(track, width) {
   const points = [...track.left, ...track.right], xs = points.map((p) => p[0]), ys = points.map((p) => p[1]);

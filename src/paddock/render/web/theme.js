@@ -2,12 +2,27 @@
 
 const wish = matchMedia('(prefers-color-scheme: light)');
 const listeners = new Set();
-let chosen = localStorage.getItem('paddock.theme');
+let chosen = remembered();
 let current = 'dark';
 
 export const theme = () => current;
 
-/** Told after each change of theme; gives a function that ends it. */
+/** A page that is opened as a file may have no storage. */
+function remembered() {
+  try {
+    return localStorage.getItem('paddock.theme');
+  } catch {
+    return null;
+  }
+}
+
+function remember(name) {
+  try {
+    localStorage.setItem('paddock.theme', name);
+  } catch { /* it lasts as long as the page */ }
+}
+
+/** Calls `listener(theme)` after each change; gives a function that ends it. */
 export function onTheme(listener) {
   listeners.add(listener);
   return () => listeners.delete(listener);
@@ -23,7 +38,7 @@ export function startTheme(switcher) {
   wish.addEventListener('change', apply);
   switcher.addEventListener('click', () => {
     chosen = current === 'dark' ? 'light' : 'dark';
-    localStorage.setItem('paddock.theme', chosen);
+    remember(chosen);
     apply();
   });
   apply();
