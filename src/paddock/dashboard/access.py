@@ -36,7 +36,7 @@ REDIRECT = """<!doctype html>
 class Access:
     """The words of one start of the server.
 
-    token: lets in whoever has it. It is another one at every start, so that one which was seen is worth nothing later.
+    token: opens the server. Every start makes a new one, so that one which was seen is worth nothing later.
     challenge: public, and another one at every start as well. A page that was let in before the server was restarted
     answers it with the key that it was given for its host; the answer is worth nothing to another server that has
     taken the port meanwhile, which a cookie that outlives the server would not be.
@@ -76,7 +76,7 @@ def published(access: Access, address: str, port: int) -> Iterator[Path]:
     """Leave the token where only this user can read it, for as long as the server runs.
 
     address: with the token in it. Gives the page that leads there: a browser gets its name as an argument, which
-    everybody on the machine can see, and never the token.
+    every user of the machine can see, and never the token.
     """
     folder = _folder()
     _remove_left_over(folder)
@@ -94,7 +94,7 @@ def published(access: Access, address: str, port: int) -> Iterator[Path]:
 
 
 def write_private(file: Path, content: bytes) -> None:
-    """Replace a file by one that nobody else could ever read."""
+    """Replace a file by one that no other user could ever read."""
     fresh = file.with_name(f".{file.name}-{secrets.token_hex(4)}")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
@@ -112,7 +112,7 @@ def _folder() -> Path:
     facts = folder.stat()
     if facts.st_uid != os.geteuid():
         raise InputError(
-            f"'{folder}' belongs to another user, who could read the dashboard's token there. "
+            f"'{folder}' belongs to another user: they could read the dashboard's token there. "
             "Set PADDOCK_HOME to a folder of your own."
         )
     if facts.st_mode & 0o077:

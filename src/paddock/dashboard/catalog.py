@@ -19,7 +19,7 @@ from paddock.core.paths import paddock_home
 from paddock.dashboard.errors import Refused
 from paddock.sim.cars.car import CARS
 
-PATIENCE = 1.5  # s that somebody who asks for tracks waits for the facts about them
+PATIENCE = 1.5  # s that a request for the tracks waits for the facts about them
 PROCEDURAL = re.compile(r"procedural:\d{1,9}")
 
 

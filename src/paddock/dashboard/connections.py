@@ -14,7 +14,7 @@ LINGER = 5.0  # s that an answer has for being read by a client that is still se
 
 
 class Connection(H11Protocol):
-    """One connection. Whoever begins a request has to finish its head in time."""
+    """One connection. The head of a request has to be complete in time."""
 
     _waiting: ClassVar[dict[Connection, asyncio.TimerHandle]] = {}  # of this process, oldest first
 
@@ -82,7 +82,7 @@ class Lingering:
 
 
 class Discarding(asyncio.Protocol):
-    """Reads what nobody wants any more, until the other end has had enough or its time is up."""
+    """Reads and drops what still comes, until the other end closes or its time is up."""
 
     def __init__(self, transport: asyncio.Transport, connection: Connection) -> None:
         self._connection = connection

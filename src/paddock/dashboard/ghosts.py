@@ -41,7 +41,7 @@ def describe_lap(name: str, lap: RecordedLap) -> dict[str, Any]:
 
 
 class Ghosts:
-    """Tells of the ghosts of one run's track, and again when a quicker one is there."""
+    """The ghosts of one run's track, each again when a quicker one is there."""
 
     def __init__(self, run: RunFolder, laps_dir: Path) -> None:
         self._run = run
@@ -55,7 +55,7 @@ class Ghosts:
             self._place, self._stamps = (track, car), {}
 
     def news(self) -> list[dict[str, Any]]:
-        """Ghosts that were not there when this was last asked."""
+        """Ghosts that were not there at the last call."""
         if self._place is None:
             return []
         found = []

@@ -1,4 +1,4 @@
-"""Who may ask: checks of host, origin, token and size before anything else sees a request, and the headers that keep
+"""Access control: checks of host, origin, token and size before anything else sees a request, and the headers that keep
 the page to itself."""
 
 from __future__ import annotations

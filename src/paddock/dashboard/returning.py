@@ -13,7 +13,7 @@ from paddock.dashboard.guard import NEEDS_TOKEN, PUBLIC, let_in
 
 
 def return_routes(access: Access, port: int) -> list[Route]:
-    """`PUBLIC` gives the challenge and takes the answer to it; the key for the answer is for those who are in."""
+    """`PUBLIC` gives the challenge and takes the answer to it; the key for the answer is for pages that are let in."""
 
     async def give_challenge(request: Request) -> Response:
         return JSONResponse({"challenge": access.challenge})

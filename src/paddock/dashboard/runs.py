@@ -1,4 +1,4 @@
-"""All that the page asks about runs, read from their folders through the store. Blocking; called in threads."""
+"""All that the page shows of runs, read from their folders through the store. Blocking; called in threads."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class RunCatalog:
         return "drive" if run in run_names(self.drives_dir) else "run"
 
     def is_live(self, run: RunFolder) -> bool:
-        """Whether somebody can attach to it."""
+        """Whether a viewer can attach to it."""
         return run.is_held() and read_address(run.path) is not None
 
     def rows(self) -> list[dict[str, Any]]:
@@ -219,7 +219,7 @@ def _row(record: RunSummary, run: RunFolder) -> dict[str, Any]:
 
 @lru_cache(maxsize=256)
 def _config(folder: Path, changed: int) -> dict[str, Any]:
-    """As of one moment of change: YAML is slow to read, and the page asks often."""
+    """As of one moment of change: YAML is slow to read, and the page reads it often."""
     return RunFolder(folder).read_config()
 
 

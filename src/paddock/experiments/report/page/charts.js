@@ -50,8 +50,8 @@ function frame({ width, height, left, right, top, bottom, x, y, xTicks, yTicks, 
 }
 
 // series: [{label, index, x, value, low, high, lines: [{x, value}]}], levels: [{value, label}]
-function lineChart({ title, series, xName = '', xFormat = compact, yFormat = format, height = 270, levels = [], yRange = null }) {
-  const width = 560, left = 56, right = 12, top = 10, bottom = 40;
+function lineChart({ title, series, xName = '', xFormat = compact, yFormat = format, width = 560, height = 270, levels = [], yRange = null }) {
+  const left = 56, right = 12, top = 10, bottom = 40;
   const drawn = series.filter((one) => one.x && one.x.length);
   const figure = html('figure', {}, title ? html('h3', {}, title) : null);
   if (!drawn.length) { figure.append(html('p', { class: 'soft small' }, 'Nothing was logged.')); return figure; }

@@ -28,7 +28,7 @@ function learning() {
   const { seconds, ratios } = data.learning ?? { seconds: [] };
   if (seconds.length < 2) return null;
   return section('Learning', 'Best flying lap / reference lap over seconds of training.',
-    lineChart({ title: '', xName: 'wall clock of training', xFormat: clock, levels: [{ value: 1, label: 'reference' }],
+    lineChart({ title: '', width: 1080, xName: 'wall clock of training', xFormat: clock, levels: [{ value: 1, label: 'reference' }],
       series: [{ label: 'best ratio', index: 0, x: seconds, value: ratios }] }));
 }
 function next() {
