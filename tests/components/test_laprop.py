@@ -38,7 +38,7 @@ def test_steps_equal_the_plain_formulas(clip, warm_up, half_life):
     before = [parameter.detach().clone() for parameter in part.parameters()]
     gradients = [[torch.randn_like(parameter) * 3 for parameter in before] for _ in range(6)]
     for found in gradients:
-        optimizer.apply(torch.zeros(()), found)
+        optimizer.descend(torch.zeros(()), found)
     wanted = naive_steps(before, gradients, 0.05, clip, warm_up, half_life)
     for value, expected in zip(part.parameters(), wanted, strict=True):
         assert torch.allclose(value, expected, rtol=1e-6)
@@ -47,16 +47,16 @@ def test_steps_equal_the_plain_formulas(clip, warm_up, half_life):
 def test_state_is_saved_and_what_is_not_finite_refused():
     part, optimizer = make(warm_up=3)
     gradients = [torch.ones_like(parameter) for parameter in part.parameters()]
-    optimizer.apply(torch.zeros(()), gradients)
+    optimizer.descend(torch.zeros(()), gradients)
     other, resumed = make(warm_up=3)
     other.load_state_dict(part.state_dict())
     resumed.load_state_dict(optimizer.state_dict())
     for one in (optimizer, resumed):
-        one.apply(torch.zeros(()), gradients)
+        one.descend(torch.zeros(()), gradients)
     assert all(torch.equal(a, b) for a, b in zip(part.parameters(), other.parameters(), strict=True))
     gradients[0][0, 0] = math.inf
     with pytest.raises(NonFiniteError, match=r"gradient of part.0.weight"):
-        optimizer.apply(torch.zeros(()), gradients)
+        optimizer.descend(torch.zeros(()), gradients)
 
 
 def test_weight_decay_shrinks_weights_by_the_rate_before_the_step():
@@ -64,7 +64,7 @@ def test_weight_decay_shrinks_weights_by_the_rate_before_the_step():
     before = [parameter.detach().clone() for parameter in plain[0].parameters()]
     gradients = [torch.randn_like(parameter) for parameter in before]
     for part, optimizer in (plain, decayed):
-        optimizer.apply(torch.zeros(()), gradients)
+        optimizer.descend(torch.zeros(()), gradients)
         assert all(parameter.isfinite().all() for parameter in part.parameters())
     for start, left, right in zip(before, plain[0].parameters(), decayed[0].parameters(), strict=True):
         torch.testing.assert_close(right, left - 0.05 * 0.4 * start)

@@ -74,6 +74,44 @@ def test_a_nan_in_one_piece_is_named():
     assert torch.equal(parts["a"][0].weight, before)
 
 
+def test_descend_takes_gradients_that_were_found_before():
+    ours, theirs = networks(), networks()
+    optimizer, reference = Adam(config(), ours), Adam(config(), theirs)
+    for step in range(3):
+        inputs = torch.randn(8, 3, generator=torch.Generator().manual_seed(step))
+        loss = loss_of(ours, inputs)
+        norm = optimizer.descend(loss.detach(), optimizer.differentiate(loss))
+        assert norm == reference.descend(loss_of(theirs, inputs))
+    for name in ours:
+        assert all(torch.equal(*pair) for pair in zip(ours[name].parameters(), theirs[name].parameters(), strict=True))
+
+
+def test_descend_differentiates_nothing_but_its_own_parameters():
+    parts = networks()
+    optimizer = Adam(config(components=["a"]), parts)
+    loss = loss_of(parts, torch.randn(8, 3))
+    optimizer.descend(loss, retain_graph=True)
+    assert parts["b"].weight.grad is None
+    assert parts["a"][0].weight.grad.abs().sum() > 0  # what `--debug` shows
+    assert Adam(config(components=["b"]), parts).descend(loss) > 0  # the graph is still there
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_weight_decay_is_that_of_torch_adamw(decay):
+    ours, theirs = networks(), networks()
+    optimizer = Adam(config(weight_decay=decay), ours)
+    parameters = [*theirs["a"].parameters(), *theirs["b"].parameters()]
+    reference = torch.optim.AdamW(parameters, lr=0.01, weight_decay=decay)
+    for step in range(20):
+        inputs = torch.randn(8, 3, generator=torch.Generator().manual_seed(step))
+        optimizer.descend(loss_of(ours, inputs))
+        reference.zero_grad()
+        loss_of(theirs, inputs).backward()
+        reference.step()
+    for left, right in zip([*ours["a"].parameters(), *ours["b"].parameters()], parameters, strict=True):
+        assert torch.allclose(left, right, atol=1e-6)
+
+
 def test_a_frozen_component_stays_where_it_is():
     parts = networks()
     optimizer = Adam(config(), parts)

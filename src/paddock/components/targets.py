@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from paddock.components.freezing import is_frozen
+from paddock.components.torch_internals import copy_each, lerp_each
 
 
 class TargetNetwork:
@@ -27,6 +28,6 @@ class TargetNetwork:
         if is_frozen(self._component):
             return
         if self.tau == 1:
-            torch._foreach_copy_(self._target, self._source)
+            copy_each(self._target, self._source)
         else:
-            torch._foreach_lerp_(self._target, self._source, self.tau)
+            lerp_each(self._target, self._source, self.tau)

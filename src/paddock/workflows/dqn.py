@@ -95,7 +95,7 @@ class DQN(ReplayWorkflow):
         if self.config.anneal_learning_rate:
             self.optimizer.set_learning_rate_fraction(1.0 - self.context.progress)
         metrics, error, gradients = self.gradients(sample)
-        norm = self.optimizer.apply(metrics["train/loss"], gradients)
+        norm = self.optimizer.descend(metrics["train/loss"], gradients)
         if (self.context.counters.updates + 1) % self.config.target_update_interval == 0:
             self.target.update()
         if "index" in batch:

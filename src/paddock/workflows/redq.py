@@ -61,7 +61,7 @@ class REDQ(ReplayWorkflow):
         noise = torch.randn(sample["action"].shape, device=self.context.device)
         chosen = torch.randperm(self.ensemble_size, device=self.context.device)[: self.config.subset]
         metrics, gradients = self.critic_gradients(sample, noise, chosen)
-        norm = self.optimizers["critics"].apply(metrics["train/critic_loss"], gradients)
+        norm = self.optimizers["critics"].descend(metrics["train/critic_loss"], gradients)
         self.target.update()
         return {**metrics, "train/critic_gradient_norm": norm}
 
@@ -70,7 +70,7 @@ class REDQ(ReplayWorkflow):
         sample = self.prepare_batch(batch)
         noise = torch.randn(sample["action"].shape, device=self.context.device)
         metrics, gradients = self.policy_gradients(sample["observation"], noise)
-        norm = self.optimizers["policy"].apply(metrics["train/policy_loss"], gradients)
+        norm = self.optimizers["policy"].descend(metrics["train/policy_loss"], gradients)
         adjust_temperature(self.temperature, self.optimizers["temperature"], metrics["train/entropy"])
         return {**metrics, "train/policy_gradient_norm": norm, "train/temperature": self.temperature()}
 

@@ -66,7 +66,7 @@ class SAC(ReplayWorkflow):
         if is_frozen(self.critics):
             return {}
         metrics, gradients = self.critic_gradients(sample, noise)
-        norm = self.optimizers["critics"].apply(metrics["train/critic_loss"], gradients)
+        norm = self.optimizers["critics"].descend(metrics["train/critic_loss"], gradients)
         self.target.update()
         return {**metrics, "train/critic_gradient_norm": norm}
 
@@ -74,7 +74,7 @@ class SAC(ReplayWorkflow):
         if is_frozen(self.policy):
             return {}
         metrics, gradients = self.policy_gradients(sample["observation"], noise)
-        norm = self.optimizers["policy"].apply(metrics["train/policy_loss"], gradients)
+        norm = self.optimizers["policy"].descend(metrics["train/policy_loss"], gradients)
         adjust_temperature(self.temperature, self.optimizers["temperature"], metrics["train/entropy"])
         return {**metrics, "train/policy_gradient_norm": norm}
 
@@ -119,4 +119,4 @@ def adjust_temperature(temperature: Any, optimizer: Any, entropy: Tensor) -> Non
     """
     if temperature.is_learned and not is_frozen(temperature):
         excess = entropy - temperature.target_entropy
-        optimizer.apply(temperature.log.detach() * excess, [excess])
+        optimizer.descend(temperature.log.detach() * excess, [excess])

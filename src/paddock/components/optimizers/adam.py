@@ -13,6 +13,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from paddock.components.torch_internals import add_each, copy_each, fused_adamw, multiply_each, norm_each
 from paddock.components.workers import Workers
 from paddock.config.schema import TargetSchema
 from paddock.core.errors import InputError, NonFiniteError, unknown_choice
@@ -45,72 +46,56 @@ class Adam:
         self.learning_rate = config.learning_rate
         self._flats = {name: Flat(name, components[name]) for name in config.components}
 
-    def descend(self, loss: Tensor) -> float:
-        """One gradient step on `loss`; components that are frozen stay where they are. Returns the gradient's norm."""
-        flats = self._moving()
-        if not flats:
-            return 0.0
-        for flat in flats:
-            flat.forget_gradient()
-        loss.backward()
-        for flat in flats:
-            flat.gather([parameter.grad for parameter in flat.parameters])
-        return self._move(flats, loss)
+    def descend(self, loss: Tensor, gradients: Gradients | None = None, *, retain_graph: bool = False) -> float:
+        """One gradient step on `loss`; components that are frozen stay where they are. Returns the gradient's norm.
 
-    @property
-    def parameters(self) -> list[nn.Parameter]:
-        """What `apply` takes gradients of, in this order: all parameters of the components that are not frozen."""
-        return [parameter for flat in self._moving() for parameter in flat.parameters]
+        `gradients` are given where they were found already (by `differentiate` inside a compiled graph, say).
+        Only the parameters of this optimizer are differentiated; `retain_graph` leaves the graph for another loss.
+        """
+        found = self.differentiate(loss, retain_graph=retain_graph) if gradients is None else gradients
+        return self._move(loss, [found])
+
+    def descend_sum(self, losses: Sequence[Callable[[], Tensor]], workers: Workers) -> float:
+        """`descend` on the sum of losses that are computed side by side, and added up in their order."""
+
+        def differentiate(loss_of: Callable[[], Tensor]) -> tuple[Tensor, Gradients]:
+            loss = loss_of()
+            return loss.detach(), self.differentiate(loss)
+
+        found = workers.map(differentiate, losses)
+        return self._move(torch.stack([loss for loss, _ in found]).sum(), [gradients for _, gradients in found])
 
     def differentiate(self, loss: Tensor, *, retain_graph: bool = False) -> tuple[Tensor | None, ...]:
-        """Gradients of `loss` for `apply`: of what is not frozen, None where the loss does not depend on it."""
+        """Gradients of `loss` for `descend`: of what is not frozen, None where the loss does not depend on it."""
         parameters = self.parameters
         if not parameters:
             return ()
         return torch.autograd.grad(loss, parameters, allow_unused=True, retain_graph=retain_graph)
 
-    def apply(self, loss: Tensor, gradients: Gradients) -> float:
-        """One step with gradients that were found elsewhere (inside a compiled graph, say). Returns their norm."""
-        start, flats = 0, self._moving()
-        for flat in flats:
-            flat.gather(gradients[start : start + len(flat.parameters)])
-            start += len(flat.parameters)
-        return self._move(flats, loss)
-
-    def descend_sum(self, losses: Sequence[Callable[[], Tensor]], workers: Workers) -> float:
-        """One gradient step on the sum of losses that are computed side by side, and added up in their order."""
-        flats, parameters = self._moving(), self.parameters
-        if not flats:
-            return 0.0
-
-        def differentiate(loss_of: Callable[[], Tensor]) -> tuple[Tensor, Gradients]:
-            loss = loss_of()
-            return loss.detach(), torch.autograd.grad(loss, parameters, allow_unused=True)
-
-        found = workers.map(differentiate, losses)
-        for flat in flats:
-            flat.forget_gradient()
-        start = 0
-        for flat in flats:
-            stop = start + len(flat.parameters)
-            flat.gather(*(gradients[start:stop] for _, gradients in found))
-            start = stop
-        return self._move(flats, torch.stack([loss for loss, _ in found]).sum())
+    @property
+    def parameters(self) -> list[nn.Parameter]:
+        """What `descend` takes gradients of, in this order: all parameters of the components that are not frozen."""
+        return [parameter for flat in self._moving() for parameter in flat.parameters]
 
     def _moving(self) -> list[Flat]:
         return [flat for flat in self._flats.values() if flat.parameters[0].requires_grad]
 
-    def _move(self, flats: list[Flat], loss: Tensor) -> float:
-        """Clip what was gathered, refuse what is not finite, take the step; 0 where everything is frozen."""
+    def _move(self, loss: Tensor, found: Sequence[Gradients]) -> float:
+        """Add up what was found, clip it, refuse what is not finite, take the step; 0 where everything is frozen."""
+        flats, start = self._moving(), 0
         if not flats:
             return 0.0
+        for flat in flats:
+            stop = start + len(flat.parameters)
+            flat.gather(*(gradients[start:stop] for gradients in found))
+            start = stop
         gradients = [flat.gradient for flat in flats]
-        norm = math.hypot(*(part.item() for part in torch._foreach_norm(gradients)))
+        norm = math.hypot(*(part.item() for part in norm_each(gradients)))
         if not math.isfinite(norm):
             raise NonFiniteError(self._first_nonfinite(loss))
         limit = self.config.max_gradient_norm
         if limit is not None and norm > limit:
-            torch._foreach_mul_(gradients, limit / (norm + 1e-6))
+            multiply_each(gradients, limit / (norm + 1e-6))
         self._step(flats)
         return norm
 
@@ -131,9 +116,9 @@ class Adam:
     @torch.no_grad()
     def _step(self, flats: list[Flat]) -> None:
         steps = [flat.step for flat in flats]
-        torch._foreach_add_(steps, 1)
+        add_each(steps, 1)
         # The kernel behind torch.optim.AdamW(fused=True), without the bookkeeping around it, which costs more.
-        torch._fused_adamw_(
+        fused_adamw(
             [flat.values for flat in flats],
             [flat.gradient for flat in flats],
             [flat.first for flat in flats],
@@ -177,10 +162,8 @@ class Flat:
         self.gradient, self.first, self.second = (torch.zeros_like(self.values) for _ in range(3))
         self.step = torch.zeros((), device=first.device)
         self.gradients = [self.gradient[p].view_as(q) for p, q in zip(places, self.parameters, strict=True)]
-
-    def forget_gradient(self) -> None:
-        for parameter in self.parameters:
-            parameter.grad = None
+        for parameter, gradient in zip(self.parameters, self.gradients, strict=True):
+            parameter.grad = gradient  # Nothing is accumulated here; it shows the newest step's gradient.
 
     def gather(self, first: Gradients, *others: Gradients) -> None:
         """Lay gradients, one per parameter, end to end, and add the others to the first; what is not there is zero."""
@@ -188,11 +171,11 @@ class Flat:
             self.gradient.zero_()
         views, reached = self._reached(first)
         if reached:
-            torch._foreach_copy_(views, reached)
+            copy_each(views, reached)
         for found in others:
             views, reached = self._reached(found)
             if reached:
-                torch._foreach_add_(views, reached)
+                add_each(views, reached)
 
     def _reached(self, found: Gradients) -> tuple[list[Tensor], list[Tensor]]:
         pairs = [(view, gradient) for view, gradient in zip(self.gradients, found, strict=True) if gradient is not None]

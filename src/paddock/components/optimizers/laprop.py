@@ -10,6 +10,7 @@ from pydantic import Field
 from torch import nn
 
 from paddock.components.optimizers.adam import Adam, AdamConfig, Flat
+from paddock.components.torch_internals import multiply_each, norm_each
 
 SMALLEST_NORM = 1e-3  # of a parameter, for clipping: what begins at zero has to be able to move
 MOMENTUM, MEMORY = 0.9, 0.999
@@ -54,7 +55,7 @@ class LaProp(Adam):
 
 def clip_adaptively(flat: Flat, share: float) -> None:
     """Scale down each parameter's gradient to at most `share` of the parameter's norm."""
-    gradients = torch.stack(torch._foreach_norm(flat.gradients))
-    values = torch.stack(torch._foreach_norm([parameter.detach() for parameter in flat.parameters]))
+    gradients = torch.stack(norm_each(flat.gradients))
+    values = torch.stack(norm_each([parameter.detach() for parameter in flat.parameters]))
     factors = (share * values.clamp(min=SMALLEST_NORM) / gradients.clamp(min=1e-12)).clamp(max=1.0)
-    torch._foreach_mul_(flat.gradients, list(factors.unbind()))
+    multiply_each(flat.gradients, list(factors.unbind()))
