@@ -8,7 +8,7 @@ from paddock.components.dynamics.world_model import WorldModel, WorldModelConfig
 from paddock.components.representation_learners.decoders import VECTOR
 from paddock.core.errors import InputError
 from paddock.core.specs import ArraySpec, Spec
-from paddock.workflows.dreamer_losses import apply_free_nats, weighted_sum, world_model_losses
+from paddock.workflows.world_model_update import apply_free_nats, weighted_sum, world_model_losses
 
 NUMBERS = {"observation": ArraySpec(shape=(3,), dtype="float32")}
 MIXED = {

@@ -10,7 +10,8 @@ import tiny_tasks  # noqa: F401 - registers the task
 from paddock.buffers.recordings import RecordingBuffer, RecordingConfig
 from paddock.core.errors import InputError, PaddockError
 from paddock.rollout.actor import load_policy
-from paddock.workflows.dreamer_losses import imagined_returns, replay_returns, shift_actions
+from paddock.workflows.dreamer import imagined_returns, replay_returns
+from paddock.workflows.world_model_update import shift_actions
 from tiny_tasks import Reach
 
 VERSIONS = ["dreamer", "dreamer_v1", "dreamer_v2", "dreamer_v3_2023"]

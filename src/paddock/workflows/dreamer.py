@@ -2,12 +2,13 @@
 V2 (arXiv:2010.02193) and V3 of 2023 and of 2024 (arXiv:2301.04104, versions 1 and 2); presets choose among them.
 
 Shapes: B sequences, T steps, H imagined steps, N = B * T states that are imagined from, F features, A action numbers.
+Symbols: R lambda-returns, v values, S the scale of returns, w weights of imagined states, pi the policy.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from pydantic import Field, model_validator
@@ -16,25 +17,32 @@ from torch import Tensor
 from paddock.components.controllers.latent_control import Distribution
 from paddock.components.distributions import Categorical, SquashedGaussian
 from paddock.components.freezing import is_frozen
+from paddock.components.return_computers.td_lambda import lambda_returns
 from paddock.components.targets import TargetNetwork
-from paddock.config.schema import TargetSchema
 from paddock.workflows.base import Metrics, Phase, Workflow
 from paddock.workflows.context import WorkflowContext
-from paddock.workflows.dreamer_losses import (
+from paddock.workflows.world_model_update import (
+    Latent,
+    Losses,
     Sample,
-    imagined_returns,
-    policy_loss,
-    replay_returns,
+    WorldModelLossConfig,
+    WorldModelScales,
+    observe,
     shift_actions,
-    value_loss,
-    weighted_sum,
-    world_model_losses,
+    update_world_model,
 )
 
-Latent = dict[str, Tensor]
+CONTROLLER_LOSSES = ("policy", "value")
 
 
-class DreamerConfig(TargetSchema):
+class DreamerScales(WorldModelScales):
+    """What each loss counts: those of the world model, of the policy and of the value."""
+
+    policy: float = Field(default=1.0, ge=0)
+    value: float = Field(default=1.0, ge=0)
+
+
+class DreamerConfig(WorldModelLossConfig):
     """Options of Dreamer."""
 
     version: Literal["v1", "v2", "v3_2023", "v3_2024"]
@@ -42,9 +50,7 @@ class DreamerConfig(TargetSchema):
     imagination_starts: int | None = Field(ge=1)
     gamma: float = Field(gt=0, le=1)
     lambda_: float = Field(ge=0, le=1, alias="lambda")
-    scales: dict[str, float]
-    free_nats: float = Field(ge=0)
-    free_nats_of_mean: bool
+    scales: DreamerScales
     entropy_coef: float = Field(ge=0)
     reinforce_share: float | None = Field(ge=0, le=1)
     baseline: Literal["value", "slow_value"]
@@ -90,6 +96,8 @@ class Dreamer(Workflow):
         self.slow_value, self.return_scale = parts["slow_value"], parts["return_scale"]
         self.slow = TargetNetwork(self.slow_value, self.value, self.config.tau)
         self.optimizers = context.optimizers
+        self.scales = self.config.scales.model_dump(by_alias=True)
+        self.model_scales = {name: scale for name, scale in self.scales.items() if name not in CONTROLLER_LOSSES}
         share, is_discrete = self.config.reinforce_share, context.spec.action.is_discrete
         self.reinforce_share = float(is_discrete) if share is None else share
         self.by_dynamics = self.reinforce_share < 1
@@ -102,92 +110,88 @@ class Dreamer(Workflow):
     def update(self, batch: Sample, *, phase: Phase) -> Metrics:
         """One step of the world model, then one of policy and value from the states that it found."""
         sample = shift_actions(batch, self.context.device)
-        latents, metrics = self._learn_model(sample)
-        return {**metrics, **self._learn_controller(latents, sample)}
+        latents, losses, metrics = self._learn_model(sample)
+        controller_losses, controller_metrics = self._learn_controller(latents, sample)
+        losses = losses | controller_losses
+        assert losses.keys() == self.scales.keys(), f"losses {sorted(losses)}, scales {sorted(self.scales)}"
+        return metrics | controller_metrics
 
     def update_world_model(self, batch: Sample, *, phase: Phase) -> Metrics:
         """One step of the world model alone."""
-        return self._learn_model(shift_actions(batch, self.context.device))[1]
+        return self._learn_model(shift_actions(batch, self.context.device))[2]
 
     def update_controller(self, batch: Sample, *, phase: Phase) -> Metrics:
         """One step of policy and value alone, from states that the world model finds in the batch."""
         sample = shift_actions(batch, self.context.device)
         with torch.no_grad():
-            latents = self._observe(sample)
-        return self._learn_controller(latents, sample)
+            latents = observe(self.model, sample)
+        return self._learn_controller(latents, sample)[1]
 
     def imagine(self, start: Latent, *, horizon: int) -> tuple[Tensor, Tensor]:
         """Follow the policy in the model: features [H + 1, N, F] from latents `start` [N, ...], and actions
         [H, N, ...] as the policy gives them. Gradients reach the policy through the actions where they can."""
         latent, features, actions = start, [self.model.features(start)], []
         for _ in range(horizon):
-            action, encoded = self._drawn(self.policy(features[-1]))
+            action, encoded = self._sample_action(self.policy(features[-1]))
             latent = self.model.imagine_step(latent, encoded)
             features.append(self.model.features(latent))
             actions.append(action)
         self.context.counters.imagined_steps += horizon * len(actions[0])
         return torch.stack(features), torch.stack(actions)
 
-    def _observe(self, sample: Sample) -> Latent:
-        action = self.model.encode_action(sample["action"])
-        return self.model.observe_sequence(sample["observation"], action, sample["is_first"])
+    def _learn_model(self, sample: Sample) -> tuple[Latent, Losses, Metrics]:
+        return update_world_model(self.model, self.optimizers["world_model"], sample, self.config, self.model_scales)
 
-    def _learn_model(self, sample: Sample) -> tuple[Latent, Metrics]:
-        """Latents [B, T, ...] without a gradient, and metrics."""
-        config = self.config
-        self.model.learn_scale(sample["observation"])
-        with torch.set_grad_enabled(not is_frozen(self.model)):
-            latents = self._observe(sample)
-            losses, kl = world_model_losses(
-                self.model, latents, sample, free_nats=config.free_nats, free_mean=config.free_nats_of_mean
-            )
-            loss = weighted_sum(losses, config.scales)
-        metrics: Metrics = {f"train/{name}_loss": value.detach() for name, value in losses.items()}
-        metrics |= {"train/model_loss": loss.detach(), "train/kl": kl}
-        if not is_frozen(self.model):
-            metrics["train/model_gradient_norm"] = self.optimizers["world_model"].descend(loss)
-        return {name: part.detach() for name, part in latents.items()}, metrics
+    def _learn_controller(self, latents: Latent, sample: Sample) -> tuple[Losses, Metrics]:
+        """Imagine from every state, then one step of the policy and one of the value."""
+        config, losses = self.config, {}
 
-    def _learn_controller(self, latents: Latent, sample: Sample) -> Metrics:
-        """Dream from every state, then one step of the policy and one of the value."""
-        config = self.config
+        # Imagine
         with torch.set_grad_enabled(self.by_dynamics):
             dream = self._dream({name: latents[name].flatten(0, 1) for name in self.model.initial(1)}, sample)
-            slow = self.slow_value.predict(self.slow_value(dream.features)) if self.needs_slow else None
+
+        # Values
         outputs = self.value(dream.features[:-1])
         with torch.set_grad_enabled(self.by_dynamics):
-            last = self.value.predict(self.value(dream.features[-1:]))
-            value = torch.cat([self.value.predict(outputs), last])
-            baseline = slow if slow is not None and config.baseline == "slow_value" else value
-            returns, weight = imagined_returns(
-                dream.reward, dream.continues, baseline, gamma=config.gamma, lambda_=config.lambda_
-            )
-        target, weight = returns.detach(), weight.detach()
-        self.return_scale.update(target)
-        scale = self.return_scale()
+            v_slow = self.slow_value.predict(self.slow_value(dream.features)) if self.needs_slow else None
+            v_last = self.value.predict(self.value(dream.features[-1:]))
+            v = torch.cat([self.value.predict(outputs), v_last])
+            baseline = v_slow if v_slow is not None and config.baseline == "slow_value" else v
 
-        # The policy first: its gradient may run through the value as it was when it gave the baseline.
-        distribution = self.policy(dream.features[:-1].detach())
-        advantage = self.reinforce_share * (target - baseline[:-1].detach()) / scale
-        loss, entropy = policy_loss(
-            distribution, dream.action.detach(), advantage, weight, entropy_coef=config.entropy_coef
+        # Returns: Eq. 4, arXiv:2010.02193, and their scale: Eq. 12, arXiv:2301.04104
+        with torch.set_grad_enabled(self.by_dynamics):
+            R, w = imagined_returns(dream.reward, dream.continues, baseline, gamma=config.gamma, lambda_=config.lambda_)
+        target, w = R.detach(), w.detach()
+        self.return_scale.update(target)
+        S = self.return_scale()
+
+        # Actor: Eq. 11, arXiv:2301.04104; Eq. 6, arXiv:2010.02193, where gradients run through the dynamics.
+        # It comes first: its gradient may run through the value as it was when it gave the baseline.
+        pi = self.policy(dream.features[:-1].detach())
+        advantage = self.reinforce_share * (target - baseline[:-1].detach()) / S
+        losses["policy"], entropy = policy_loss(
+            pi, dream.action.detach(), advantage, w, entropy_coef=config.entropy_coef
         )
         if self.by_dynamics:
-            loss = loss - (1 - self.reinforce_share) * (weight * returns / scale).mean()
-        metrics = self._step("policy", loss)
+            losses["policy"] = losses["policy"] - (1 - self.reinforce_share) * (w * R / S).mean()
+        metrics = self._descend("policy", losses["policy"])
 
-        regularizer = slow.detach()[:-1] if slow is not None and config.slow_regularizer else None
-        loss = value_loss(self.value, outputs, target, regularizer, weight)
+        # Critic: imagined states, and real ones where replay_value_coef says so
+        regularizer = v_slow.detach()[:-1] if v_slow is not None and config.slow_regularizer else None
+        losses["value"] = value_loss(self.value, outputs, target, regularizer, w)
         if config.replay_value_coef:
-            loss = loss + config.replay_value_coef * self._replay_value_loss(latents, sample, target[0])
-        metrics |= self._step("value", loss)
+            replayed = self._replay_value_loss(latents, sample, target[0])
+            losses["value"] = losses["value"] + config.replay_value_coef * replayed
+        metrics |= self._descend("value", losses["value"])
         if self.needs_slow and (self.context.counters.updates + 1) % config.target_update_interval == 0:
             self.slow.update()
-        return metrics | {
+
+        # Metrics
+        return losses, metrics | {
             "controller/entropy": entropy,
-            "controller/value": value.detach().mean(),
+            "controller/value": v.detach().mean(),
             "controller/return": target.mean(),
-            "controller/return_scale": scale,
+            "controller/return_scale": S,
             "controller/imagined_reward": dream.reward.detach().mean(),
         }
 
@@ -215,16 +219,15 @@ class Dreamer(Workflow):
                 slow = self.slow_value.predict(self.slow_value(features))
         return value_loss(self.value, self.value(features), returns, slow, weight)
 
-    def _step(self, name: str, loss: Tensor) -> Metrics:
-        """One step of the named component, unless the phase freezes it. Only its own parameters are differentiated."""
+    def _descend(self, name: str, loss: Tensor) -> Metrics:
+        """One step of the named component on its loss, times its scale; a frozen one is only looked at."""
         metrics: Metrics = {f"controller/{name}_loss": loss.detach()}
         if not is_frozen(self.context.components[name]):
-            optimizer = self.optimizers[name]
-            gradients = optimizer.differentiate(loss, retain_graph=self.by_dynamics)
-            metrics[f"controller/{name}_gradient_norm"] = optimizer.apply(loss.detach(), gradients)
+            norm = self.optimizers[name].descend(self.scales[name] * loss, retain_graph=self.by_dynamics)
+            metrics[f"controller/{name}_gradient_norm"] = norm
         return metrics
 
-    def _drawn(self, distribution: Distribution) -> tuple[Tensor, Tensor]:
+    def _sample_action(self, distribution: Distribution) -> tuple[Tensor, Tensor]:
         """An action as the policy gives it, and as the model reads it; with gradients where dreams need them."""
         if isinstance(distribution, Categorical):
             action = distribution.sample()
@@ -238,3 +241,49 @@ class Dreamer(Workflow):
         else:
             action = distribution.sample()
         return action, self.model.encode_action(action)
+
+
+def imagined_returns(
+    reward: Tensor, continues: Tensor, value: Tensor, *, gamma: float, lambda_: float
+) -> tuple[Tensor, Tensor]:
+    """Returns [H, N] of imagined states, and how much each counts [H, N].
+
+    Rewards [H, N] come with the state after each action; `continues` and `value` [H + 1, N] are of all states.
+    What comes after an episode's likely end counts as much less.
+    """
+    discount = gamma * continues[1:]
+    returns = lambda_returns(reward, value[1:], discount, value[-1], lambda_=lambda_)
+    weight = torch.cat([continues[:1], continues[0] * discount[:-1].cumprod(0)])
+    return returns, weight
+
+
+def replay_returns(sample: Sample, bootstrap: Tensor, *, gamma: float, lambda_: float) -> tuple[Tensor, Tensor]:
+    """Returns [T - 1, B] along real sequences, with imagined returns [B, T] for what follows, and which count."""
+    is_last = sample["is_last"].T.float()
+    discount = gamma * sample["continue"].T[1:]
+    carried = lambda_ * (1 - is_last[1:])
+    reward, value = sample["reward"].T[1:], bootstrap.T
+    return lambda_returns(reward, value[1:], discount, value[-1], lambda_=carried), 1 - is_last[:-1]
+
+
+def policy_loss(
+    distribution: Distribution, action: Tensor, advantage: Tensor, weight: Tensor, *, entropy_coef: float
+) -> tuple[Tensor, Tensor]:
+    """REINFORCE with a price on predictability (Eq. 11, arXiv:2301.04104), and the mean entropy.
+
+    The distribution and the actions are of [H, N] states; `advantage` and `weight` [H, N] carry no gradient.
+    """
+    entropy = entropy_of(distribution, action)
+    gain = distribution.log_prob(action) * advantage + entropy_coef * entropy
+    return -(weight * gain).mean(), entropy.detach().mean()
+
+
+def entropy_of(distribution: Distribution, action: Tensor) -> Tensor:
+    """[...]: exact where there is a formula, else of the drawn action."""
+    return -distribution.log_prob(action) if isinstance(distribution, SquashedGaussian) else distribution.entropy()
+
+
+def value_loss(head: Any, outputs: Tensor, target: Tensor, slow: Tensor | None, weight: Tensor) -> Tensor:
+    """[]: the loss of raw value outputs [..., K] to returns [...], and to the slow network's values [...] if given."""
+    targets = [target] if slow is None else [target, slow]
+    return (weight * head.loss(outputs, *targets)).mean()

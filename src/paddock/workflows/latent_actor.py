@@ -21,7 +21,7 @@ from paddock.rollout.model_actors import ModelActor
 from paddock.rollout.result import CollectResult
 from paddock.workflows.base import Metrics, Phase, Workflow
 from paddock.workflows.context import WorkflowContext
-from paddock.workflows.dreamer_losses import weighted_sum
+from paddock.workflows.world_model_update import weighted_sum
 
 Losses = dict[str, Tensor]
 
@@ -100,8 +100,7 @@ class LatentActor(Workflow):
             loss = weighted_sum(losses, self.scales)
         metrics |= {f"train/{name}_loss": value.detach() for name, value in losses.items()}
         if not is_frozen(self.model):
-            gradients = self.model_optimizer.differentiate(loss)
-            metrics["train/model_gradient_norm"] = self.model_optimizer.apply(loss, gradients)
+            metrics["train/model_gradient_norm"] = self.model_optimizer.descend(loss)
         return metrics
 
     def update_controller(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
@@ -116,8 +115,7 @@ class LatentActor(Workflow):
         # A terminated row is the end: nothing can be done there.
         is_open = (~rows["terminated"]).flatten().float()
         loss = -(returns * is_open).sum() / is_open.sum().clamp(min=1)
-        gradients = self.policy_optimizer.differentiate(loss)
-        norm = self.policy_optimizer.apply(loss, gradients)
+        norm = self.policy_optimizer.descend(loss)
         self.context.counters.imagined_steps += self.config.horizon * len(is_open)
         return {"train/imagined_return": -loss.detach(), "train/policy_gradient_norm": norm}
 

@@ -5,22 +5,13 @@ Shapes: B sequences of T + 1 rows from replay.
 
 from __future__ import annotations
 
-import torch
-from pydantic import Field
-
-from paddock.components.freezing import is_frozen
-from paddock.config.schema import TargetSchema
 from paddock.workflows.base import Metrics, Phase, Workflow
 from paddock.workflows.context import WorkflowContext
-from paddock.workflows.dreamer_losses import Sample, shift_actions, weighted_sum, world_model_losses
+from paddock.workflows.world_model_update import Sample, WorldModelLossConfig, shift_actions, update_world_model
 
 
-class PlaNetConfig(TargetSchema):
+class PlaNetConfig(WorldModelLossConfig):
     """Options of PlaNet; the planner's are those of the controllers."""
-
-    scales: dict[str, float]
-    free_nats: float = Field(ge=0)
-    free_nats_of_mean: bool
 
 
 class PlaNet(Workflow):
@@ -34,28 +25,13 @@ class PlaNet(Workflow):
     def initialize(self, context: WorkflowContext) -> None:
         super().initialize(context)
         self.model, self.optimizer = context.components["world_model"], context.optimizers["world_model"]
+        self.scales = self.config.scales.model_dump(by_alias=True)
 
     def update(self, batch: Sample, *, phase: Phase) -> Metrics:
         """All that there is to learn: the model."""
         return self.update_world_model(batch, phase=phase)
 
     def update_world_model(self, batch: Sample, *, phase: Phase) -> Metrics:
-        """One gradient step on Eq. 3, arXiv:1811.04551: what was seen and paid, and the KL to the prior.
-
-        A frozen model is only looked at.
-        """
-        config, sample = self.config, shift_actions(batch, self.context.device)
-        self.model.learn_scale(sample["observation"])
-        with torch.set_grad_enabled(not is_frozen(self.model)):
-            action = self.model.encode_action(sample["action"])
-            latents = self.model.observe_sequence(sample["observation"], action, sample["is_first"])
-            losses, kl = world_model_losses(
-                self.model, latents, sample, free_nats=config.free_nats, free_mean=config.free_nats_of_mean
-            )
-            loss = weighted_sum(losses, config.scales)
-        metrics: Metrics = {f"train/{name}_loss": value.detach() for name, value in losses.items()}
-        metrics["train/kl"] = kl
-        if not is_frozen(self.model):
-            gradients = self.optimizer.differentiate(loss)
-            metrics["train/model_gradient_norm"] = self.optimizer.apply(loss, gradients)
-        return metrics
+        """One gradient step on Eq. 3, arXiv:1811.04551: what was seen and paid, and the KL to the prior."""
+        sample = shift_actions(batch, self.context.device)
+        return update_world_model(self.model, self.optimizer, sample, self.config, self.scales)[2]

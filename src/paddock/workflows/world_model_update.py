@@ -1,0 +1,108 @@
+"""One gradient step of a recurrent state-space model on replayed sequences: what Dreamer and PlaNet share.
+
+Shapes: B sequences, T steps.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from paddock.components.freezing import is_frozen
+from paddock.config.schema import Schema, TargetSchema
+
+Latent = dict[str, Tensor]
+Losses = dict[str, Tensor]
+Metrics = dict[str, Any]
+Sample = dict[str, Any]
+
+
+class WorldModelScales(Schema):
+    """What each loss of the world model counts."""
+
+    observation: float = Field(ge=0)
+    reward: float = Field(ge=0)
+    continue_: float = Field(ge=0, alias="continue")
+    dynamics: float = Field(ge=0)
+    representation: float = Field(ge=0)
+
+
+class WorldModelLossConfig(TargetSchema):
+    """Options of the world model's losses; `free_nats` of the KL cost nothing: of every one, or of their mean."""
+
+    scales: WorldModelScales
+    free_nats: float = Field(ge=0)
+    free_nats_of_mean: bool
+
+
+def shift_actions(batch: Sample, device: torch.device) -> Sample:
+    """Rows [B, T + 1, ...] as what was seen and the action that led there, [B, T, ...].
+
+    A row holds the action taken upon its observation and the reward that came with it, so only the action moves: the
+    first row lends it, and is itself not seen.
+    """
+    later = {name: batch[name][:, 1:].to(device) for name in ("reward", "is_first", "terminated", "truncated")}
+    return {
+        "observation": {name: part[:, 1:].to(device) for name, part in batch["observation"].items()},
+        "action": batch["action"][:, :-1].to(device),
+        "reward": later["reward"],
+        "is_first": later["is_first"],
+        "is_last": later["terminated"] | later["truncated"],
+        "continue": (~later["terminated"]).float(),
+    }
+
+
+def observe(model: Any, sample: Sample) -> Latent:
+    """Posterior latents [B, T, ...] of a sample."""
+    return model.observe_sequence(sample["observation"], model.encode_action(sample["action"]), sample["is_first"])
+
+
+def update_world_model(
+    model: Any, optimizer: Any, sample: Sample, config: WorldModelLossConfig, scales: dict[str, float]
+) -> tuple[Latent, Losses, Metrics]:
+    """One gradient step; a frozen model is only looked at. Latents [B, T, ...] come without a gradient."""
+    is_learning = not is_frozen(model)
+    model.learn_scale(sample["observation"])
+    with torch.set_grad_enabled(is_learning):
+        latents = observe(model, sample)
+        losses, kl = world_model_losses(
+            model, latents, sample, free_nats=config.free_nats, free_mean=config.free_nats_of_mean
+        )
+        loss = weighted_sum(losses, scales)
+    metrics: Metrics = {f"train/{name}_loss": value.detach() for name, value in losses.items()}
+    metrics |= {"train/model_loss": loss.detach(), "train/kl": kl}
+    if is_learning:
+        metrics["train/model_gradient_norm"] = optimizer.descend(loss)
+    return {name: part.detach() for name, part in latents.items()}, losses, metrics
+
+
+def world_model_losses(
+    model: Any, latents: Latent, sample: Sample, *, free_nats: float, free_mean: bool
+) -> tuple[Losses, Tensor]:
+    """Eq. 2 and 3, arXiv:2301.04104: predictions of what is seen and paid, and the two sides of the KL, whose mean is
+    the second result. With all scales 1 it is Eq. 3, arXiv:1811.04551."""
+    features = model.features(latents).flatten(0, 1)
+    seen = {name: part.flatten(0, 1) for name, part in sample["observation"].items()}
+    dynamics, representation = model.kl(latents)
+    losses = {
+        "observation": model.decoder.loss(model.decoder(features), seen).mean(),
+        "reward": model.reward.loss(model.reward(features), sample["reward"].flatten()).mean(),
+        "continue": model.goes_on.loss(model.goes_on(features), sample["continue"].flatten()).mean(),
+        "dynamics": apply_free_nats(dynamics, free_nats, of_mean=free_mean),
+        "representation": apply_free_nats(representation, free_nats, of_mean=free_mean),
+    }
+    return losses, dynamics.detach().mean()
+
+
+def apply_free_nats(kl: Tensor, nats: float, *, of_mean: bool) -> Tensor:
+    """[]: the mean of KLs [...], of which so many nats cost nothing: of every one, or of their mean."""
+    return kl.mean().clamp(min=nats) if of_mean else kl.clamp(min=nats).mean()
+
+
+def weighted_sum(losses: Losses, scales: dict[str, float]) -> Tensor:
+    """[]: the losses, each times its scale."""
+    assert losses.keys() == scales.keys(), f"losses {sorted(losses)} and scales {sorted(scales)} are not the same"
+    return torch.stack([scales[name] * loss for name, loss in losses.items()]).sum()
