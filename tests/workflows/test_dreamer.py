@@ -288,7 +288,7 @@ def test_reinforce_share_mixes_the_losses_of_reinforce_and_of_the_dynamics(prepa
     batch, scale = run.context.buffers["replay"].sample(), deepcopy(dreamer.return_scale.state_dict())
     losses = {}
     for name in ("policy", "value"):
-        run.context.optimizers[name].apply = lambda loss, gradients: 0.0  # Nothing is changed in between.
+        run.context.optimizers[name].descend = lambda loss, retain_graph: 0.0  # Nothing is changed in between.
     for share in (0.0, 0.3, 1.0):
         dreamer.reinforce_share, dreamer.by_dynamics = share, share < 1
         dreamer.return_scale.load_state_dict(scale)
