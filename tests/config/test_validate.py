@@ -101,3 +101,13 @@ def test_every_option_stands_in_the_yaml(file):
     for node in targets_in(yaml.safe_load(file.read_text())):
         options = {field.alias or name for name, field in schema_of(node["_target_"]).model_fields.items()}
         assert options == set(node), node["_target_"]
+
+
+def test_schema_of_a_class_without_an_init_of_its_own_is_that_of_its_attribute_config():
+    from paddock.workflows.ppo import PPO, PPOConfig
+    from paddock.workflows.sac import SACConfig
+
+    assert "__init__" not in vars(PPO)
+    assert schema_of("paddock.workflows.ppo.PPO") is PPOConfig
+    assert schema_of("paddock.workflows.sac.SAC") is SACConfig
+    assert schema_of("paddock.rollout.model_actors.StochasticActor").__name__ == "PolicyOverModelConfig"  # inherited

@@ -1,7 +1,8 @@
 """The base of every configuration record, and the field type for parts named by a `_target_`.
 
 Each schema lives beside its owner: the owner is a callable whose first parameter, `config`, is annotated
-with the schema, and `_target_` names the owner. Nothing here knows any owner.
+with the schema (or a class with an annotated attribute `config`), and `_target_` names the owner. Nothing here knows
+any owner.
 """
 
 from __future__ import annotations
@@ -65,15 +66,26 @@ def load_target(target: str) -> Any:
 
 
 def schema_of(target: str) -> type[TargetSchema]:
-    """The schema beside the owner named by `target`: the annotation of its `config` parameter."""
-    owner = load_target(target)
-    signature_of = owner.__init__ if inspect.isclass(owner) else owner
-    annotation = typing.get_type_hints(signature_of).get("config") if callable(owner) else None
+    """The schema beside the owner named by `target`: the annotation of its `config`."""
+    annotation = _config_annotation(load_target(target))
     if not (inspect.isclass(annotation) and issubclass(annotation, TargetSchema)):
         raise InputError(
             f"_target_ '{target}' cannot be configured: it needs a parameter `config` annotated with a TargetSchema."
         )
     return annotation
+
+
+def _config_annotation(owner: Any) -> Any:
+    """Of a function's parameter; of a class, whichever comes first in its line of ancestors: the parameter of an
+    `__init__`, or the class attribute `config` of one that needs no `__init__` of its own."""
+    if not inspect.isclass(owner):
+        return typing.get_type_hints(owner).get("config") if callable(owner) else None
+    for ancestor in owner.__mro__:
+        if "__init__" in vars(ancestor):
+            return typing.get_type_hints(vars(ancestor)["__init__"]).get("config")
+        if "config" in inspect.get_annotations(ancestor):
+            return typing.get_type_hints(ancestor)["config"]
+    return None
 
 
 def instantiate(config: TargetSchema, *args: Any, **kwargs: Any) -> Any:

@@ -52,9 +52,6 @@ class DQN(ReplayWorkflow):
     config: DQNConfig
     actions = "discrete"
 
-    def __init__(self, config: DQNConfig) -> None:
-        super().__init__(config)
-
     def initialize(self, context: WorkflowContext) -> None:
         super().initialize(context)
         parts = context.components

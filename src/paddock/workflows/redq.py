@@ -33,9 +33,6 @@ class REDQ(ReplayWorkflow):
     config: REDQConfig
     actions = "continuous"
 
-    def __init__(self, config: REDQConfig) -> None:
-        super().__init__(config)
-
     def initialize(self, context: WorkflowContext) -> None:
         super().initialize(context)
         parts = context.components

@@ -31,9 +31,6 @@ class SAC(ReplayWorkflow):
     config: SACConfig
     actions = "continuous"
 
-    def __init__(self, config: SACConfig) -> None:
-        super().__init__(config)
-
     def initialize(self, context: WorkflowContext) -> None:
         super().initialize(context)
         parts = context.components
