@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import torch
 
 from paddock.components.return_computers.gae import generalized_advantages
 
@@ -30,12 +31,12 @@ def test_against_the_definition(seed):
     terminated, truncated = random.random((2, *shape)) < 0.1
     valid = random.random(shape) > 0.1
     arguments = (reward, value, next_value, terminated, truncated & ~terminated, valid)
-    ours = generalized_advantages(*arguments, gamma=0.97, lambda_=0.9)
-    assert np.allclose(ours, naive(*arguments, 0.97, 0.9), atol=1e-4)
+    ours = generalized_advantages(*map(torch.from_numpy, arguments), gamma=0.97, lambda_=0.9)
+    assert np.allclose(ours.numpy(), naive(*arguments, 0.97, 0.9), atol=1e-4)
 
 
 def test_truncation_bootstraps_and_termination_does_not():
-    one, zero = np.ones((1, 1), np.float32), np.zeros((1, 1), bool)
+    one, zero = torch.ones(1, 1), torch.zeros(1, 1, dtype=torch.bool)
     settings = {"gamma": 0.5, "lambda_": 1.0}
     truncated = generalized_advantages(one, 0 * one, 8 * one, zero, ~zero, ~zero, **settings)
     terminated = generalized_advantages(one, 0 * one, 8 * one, ~zero, zero, ~zero, **settings)

@@ -60,8 +60,8 @@ def test_rewards_are_scaled_by_the_deviation_of_the_discounted_return():
     reward = random.normal(3, 2, (50, 4)).astype(np.float32)
     done = random.random((50, 4)) < 0.1
     normalizer = RewardNormalizer(config(clip=1e9), SPEC)
-    normalizer.update(reward[:20], done[:20], 0.9)
-    normalizer.update(reward[20:], done[20:], 0.9)
+    for rows in (slice(20), slice(20, 50)):
+        normalizer.update(torch.from_numpy(reward[rows]), torch.from_numpy(done[rows]), 0.9)
     returns, running = [], np.zeros(4)
     for t in range(50):
         running = running * 0.9 + reward[t]
@@ -73,7 +73,7 @@ def test_rewards_are_scaled_by_the_deviation_of_the_discounted_return():
 
 def test_the_running_return_survives_a_state_dict():
     first, second = RewardNormalizer(config(), SPEC), RewardNormalizer(config(), SPEC)
-    reward, done = np.ones((5, 2), np.float32), np.zeros((5, 2), bool)
+    reward, done = torch.ones(5, 2), torch.zeros(5, 2, dtype=torch.bool)
     first.update(reward, done, 0.9)
     second.load_state_dict(first.state_dict())
     for normalizer in (first, second):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor, nn
@@ -56,32 +55,33 @@ class RewardNormalizer(nn.Module):
         super().__init__()
         self.config = config
         self.statistics = RunningMoments((), config.min_std)
-        self.running_return: np.ndarray | None = None
+        self.running_return: Tensor | None = None  # [B], of the episodes under way
 
     def forward(self, reward: Tensor) -> Tensor:
         if not self.config.enabled:
             return reward
         return (reward * self.statistics.inverse_deviation).clamp(-self.config.clip, self.config.clip)
 
-    def update(self, reward: np.ndarray, done: np.ndarray, gamma: float) -> None:
+    @torch.no_grad()
+    def update(self, reward: Tensor, done: Tensor, gamma: float) -> None:
         """Learn from a rollout; `reward` and `done` are [T, B]."""
         if not self.config.enabled or is_frozen(self):
             return
-        running = np.zeros(reward.shape[1]) if self.running_return is None else self.running_return
-        returns = np.empty(reward.shape, np.float64)
+        reward, goes_on = reward.double(), (~done).double()
+        running = torch.zeros_like(reward[0]) if self.running_return is None else self.running_return.to(reward.device)
+        returns = torch.empty_like(reward)
         for t in range(len(reward)):
             running = running * gamma + reward[t]
             returns[t] = running
-            running = running * ~done[t]
+            running = running * goes_on[t]
         self.running_return = running
-        self.statistics.update(torch.from_numpy(returns))
+        self.statistics.update(returns)
 
     def get_extra_state(self) -> Tensor:
-        running = np.zeros(0) if self.running_return is None else self.running_return
-        return torch.from_numpy(running.copy())
+        return torch.zeros(0, dtype=torch.float64) if self.running_return is None else self.running_return.clone()
 
     def set_extra_state(self, state: Tensor) -> None:
-        self.running_return = state.numpy().copy() if state.numel() else None
+        self.running_return = state.clone() if state.numel() else None
 
 
 class RunningMoments(nn.Module):

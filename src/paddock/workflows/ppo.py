@@ -18,9 +18,11 @@ from torch.nn import functional
 from paddock.components.return_computers.gae import generalized_advantages
 from paddock.components.workers import Workers, available_cores
 from paddock.config.schema import TargetSchema
+from paddock.core.trees import map_tree
 from paddock.workflows.base import Metrics, Phase, Workflow
 from paddock.workflows.context import WorkflowContext
 
+Samples = dict[str, Any]  # tensors [N, ...] by name; `observation` and `memory` are dicts of such
 DIAGNOSED_SAMPLES = 4_096  # of a rollout, evenly spread: enough to say how far the policy moved
 
 STEERING_FACTOR, SLOWEST, FASTEST = 1.5, 1e-5, 1e-2  # of the learning rate where a desired KL steers it
@@ -64,9 +66,6 @@ class PPO(Workflow):
 
     config: PPOConfig
 
-    def __init__(self, config: PPOConfig) -> None:
-        super().__init__(config)
-
     def initialize(self, context: WorkflowContext) -> None:
         super().initialize(context)
         parts = context.components
@@ -78,7 +77,7 @@ class PPO(Workflow):
         self.workers = Workers(self.config.workers or available_cores())
         self.auxiliary_targets = getattr(self.policy, "auxiliary_targets", None)
         self.is_recurrent = self.policy.is_recurrent or self.value.is_recurrent
-        copies = context.environment.num_envs
+        copies = context.experience.num_envs
         self._memory = {"policy": self.policy.initial_state(copies), "value": self.value.initial_state(copies)}
 
     def update(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
@@ -89,13 +88,14 @@ class PPO(Workflow):
             self.optimizer.set_learning_rate_fraction(remaining)
         clip_ratio = config.clip_ratio * (remaining if config.anneal_clip else 1.0)
 
-        samples = {name: value.to(self.context.device) for name, value in self._prepare(batch).items()}
+        batch = map_tree(lambda part: part.to(self.context.device), batch)
+        samples = self._prepare(batch)
         count, size = len(samples["advantage"]), self._samples_in(config.minibatch_size)
         norms: list[float] = []
         for _ in range(config.epochs):
             # Shuffling and normalising once an epoch leaves plain slices, views without a copy, as minibatches.
             order = torch.randperm(count, device=self.context.device)
-            shuffled = {name: value[order] for name, value in samples.items()}
+            shuffled = map_tree(partial(_taken, order), samples)
             if config.normalize_advantage:
                 shuffled["advantage"] = normalize_by_minibatch(shuffled["advantage"], size, shuffled.get("valid"))
             shuffled["ratio_low"], shuffled["ratio_high"] = ratio_bounds(shuffled["advantage"], clip_ratio)
@@ -115,52 +115,45 @@ class PPO(Workflow):
             "train/learning_rate": self.optimizer.learning_rate,
         }
 
-    def _descend(self, minibatch: dict[str, Tensor]) -> float:
+    def _descend(self, minibatch: Samples) -> float:
         """One gradient step, on the minibatch as a whole or on its shards side by side."""
         count = len(minibatch["advantage"])
         shards = list(_shards(minibatch, self._samples_in(self.config.shard_size)))
         if len(shards) == 1:
             return self.optimizer.descend(self._total(self.losses(minibatch)))
 
-        def loss_of(shard: dict[str, Tensor]) -> Tensor:
+        def loss_of(shard: Samples) -> Tensor:
             return self._total(self.losses(shard)) * (len(shard["advantage"]) / count)
 
         return self.optimizer.descend_sum([partial(loss_of, shard) for shard in shards], self.workers)
 
     @torch.no_grad()
-    def _prepare(self, batch: dict[str, Any]) -> dict[str, Tensor]:
+    def _prepare(self, batch: dict[str, Any]) -> Samples:
         """The rollout as samples with advantages, returns and the old log-probability: flat, or whole copies."""
-        observation = self._normalize({name: part.flatten(0, 1) for name, part in batch["observation"].items()})
-        length, copies = batch["reward"].shape
+        parts = {name: part.flatten(0, 1) for name, part in batch["observation"].items()}
+        observation = self.observation_normalizer(parts)
         estimate = self._values_with_memory if self.is_recurrent else self._values
         values, next_value = estimate(batch, observation)
 
-        done = batch["terminated"] | batch["truncated"]
-        self.reward_normalizer.update(batch["reward"].numpy(), done.numpy(), self.config.gamma)
-        advantage = torch.from_numpy(
-            generalized_advantages(
-                self.reward_normalizer(batch["reward"]).cpu().numpy(),
-                values.cpu().numpy(),
-                next_value.cpu().numpy(),
-                batch["terminated"].numpy(),
-                batch["truncated"].numpy(),
-                batch["valid"].numpy(),
-                gamma=self.config.gamma,
-                lambda_=self.config.gae_lambda,
-            )
+        ends = batch["terminated"], batch["truncated"]
+        self.reward_normalizer.update(batch["reward"], ends[0] | ends[1], self.config.gamma)
+        reward = self.reward_normalizer(batch["reward"])
+        gamma, lambda_ = self.config.gamma, self.config.gae_lambda
+        advantage = generalized_advantages(
+            reward, values, next_value, *ends, batch["valid"], gamma=gamma, lambda_=lambda_
         )
-        samples = {
-            **{f"observation.{name}": part[: length * copies] for name, part in observation.items()},
-            "action": batch["action"].flatten(0, 1).to(self.context.device),
+        samples: Samples = {
+            "observation": {name: part[: values.numel()] for name, part in observation.items()},
+            "action": batch["action"].flatten(0, 1),
             "value": values.flatten(),
             "advantage": advantage.flatten(),
-            "return": advantage.flatten() + values.flatten().cpu(),
+            "return": (advantage + values).flatten(),
         }
         if self.is_recurrent:
             return self._as_sequences(samples, batch)
         samples["log_prob"] = self._over_shards(self._log_prob, samples)
         valid = batch["valid"].flatten()
-        return samples if valid.all() else {name: value[valid] for name, value in samples.items()}
+        return samples if valid.all() else map_tree(partial(_taken, valid), samples)
 
     def _values(self, batch: dict[str, Any], observation: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """What is expected of every step [T, B] and of what followed it [T, B]."""
@@ -169,17 +162,17 @@ class PPO(Workflow):
         next_value = values[1:].clone()
         if len(batch["final_index"]):
             at, row = batch["final_index"].T
-            next_value[at, row] = self.value(self._normalize(batch["final_observation"]))
+            next_value[at, row] = self.value(self.observation_normalizer(batch["final_observation"]))
         return values[:-1], next_value
 
     def _values_with_memory(self, batch: dict[str, Any], observation: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """As `_values`, step by step: the last observation of an episode is judged with the memory of that moment."""
         length, copies = batch["reward"].shape
         by_step = {name: part.unflatten(0, (length + 1, copies)) for name, part in observation.items()}
-        final = self._normalize(batch["final_observation"])
+        final = self.observation_normalizer(batch["final_observation"])
         memory, values, final_values = self._memory["value"], [], []
         for t in range(length):
-            keep = ~batch["is_first"][t].to(self.context.device).unsqueeze(-1)
+            keep = ~batch["is_first"][t].unsqueeze(-1)
             memory = memory and {name: part * keep for name, part in memory.items()}
             value, memory = self.value.step({name: part[t] for name, part in by_step.items()}, memory)
             values.append(value)
@@ -193,47 +186,40 @@ class PPO(Workflow):
             next_value[batch["final_index"][:, 0], batch["final_index"][:, 1]] = torch.cat(final_values)
         return torch.stack(values[:-1]), next_value
 
-    def _as_sequences(self, samples: dict[str, Tensor], batch: dict[str, Any]) -> dict[str, Tensor]:
+    def _as_sequences(self, samples: Samples, batch: dict[str, Any]) -> Samples:
         """Flat samples as whole copies [B, T, ...], with the memories that they begin with."""
         shape = batch["reward"].shape
-        samples = {name: value.unflatten(0, shape).transpose(0, 1) for name, value in samples.items()}
-        samples |= {name: batch[name].T.to(self.context.device) for name in ("is_first", "valid")}
-        for part, memory in self._memory.items():
-            samples |= {f"{part}_memory.{name}": value for name, value in (memory or {}).items()}
-        distribution, after = self.policy.unroll(
-            _parts_of(samples, "observation."), self._memory["policy"], samples["is_first"]
-        )
+        samples = map_tree(lambda part: part.unflatten(0, shape).transpose(0, 1), samples)
+        samples |= {name: batch[name].T for name in ("is_first", "valid")}
+        samples["memory"] = {part: memory or {} for part, memory in self._memory.items()}
+        distribution, after = self.policy.unroll(samples["observation"], self._memory["policy"], samples["is_first"])
         samples["log_prob"] = distribution.log_prob(samples["action"])
         self._memory = {"policy": after, "value": self._value_memory_after}
         return samples
 
-    def _normalize(self, observation: dict[str, Tensor]) -> dict[str, Tensor]:
-        return self.observation_normalizer({name: part.to(self.context.device) for name, part in observation.items()})
-
-    def _over_shards(self, function: Callable[[dict[str, Tensor]], Tensor], samples: dict[str, Tensor]) -> Tensor:
+    def _over_shards(self, function: Callable[[Samples], Tensor], samples: Samples) -> Tensor:
         """What `function` gives for samples [N, ...], computed shard by shard."""
         shards = list(_shards(samples, self.config.shard_size))
         return torch.cat(self.workers.map(torch.no_grad()(function), shards))
 
-    def _log_prob(self, samples: dict[str, Tensor]) -> Tensor:
-        return self.policy(_parts_of(samples, "observation.")).log_prob(samples["action"])
+    def _log_prob(self, samples: Samples) -> Tensor:
+        return self.policy(samples["observation"]).log_prob(samples["action"])
 
-    def _predict(self, samples: dict[str, Tensor]) -> tuple[Any, Tensor, dict[str, Tensor]]:
+    def _predict(self, samples: Samples) -> tuple[Any, Tensor, dict[str, Tensor]]:
         """The distribution over actions, values, and what is known of the samples, steps that only reset left out."""
-        observation = _parts_of(samples, "observation.")
+        observation = samples["observation"]
         if self.auxiliary_targets:
             distribution, error = self.policy.forward_with_aux(observation)
             return distribution, self.value(observation), {**samples, "aux_loss": error}
         if not self.is_recurrent:
             return self.policy(observation), self.value(observation), samples
-        memories = {part: _parts_of(samples, f"{part}_memory.") or None for part in self._memory}
-        distribution, _ = self.policy.unroll(observation, memories["policy"], samples["is_first"])
-        value, _ = self.value.unroll(observation, memories["value"], samples["is_first"])
-        valid = samples["valid"]
-        known = {name: part[valid] for name, part in samples.items() if part.shape[:2] == valid.shape}
+        memory, is_first, valid = samples["memory"], samples["is_first"], samples["valid"]
+        distribution, _ = self.policy.unroll(observation, memory["policy"] or None, is_first)
+        value, _ = self.value.unroll(observation, memory["value"] or None, is_first)
+        known = {name: part[valid] for name, part in samples.items() if isinstance(part, Tensor)}
         return distribution[valid], value[valid], known
 
-    def _losses(self, minibatch: dict[str, Tensor]) -> dict[str, Tensor]:
+    def _losses(self, minibatch: Samples) -> dict[str, Tensor]:
         distribution, value, known = self._predict(minibatch)
         losses = {
             "policy": policy_loss(distribution.log_prob(known["action"]), known),
@@ -255,10 +241,10 @@ class PPO(Workflow):
         return reduce(torch.add, [losses[name] * scale for name, scale in scales.items()])
 
     @torch.no_grad()
-    def _diagnose(self, samples: dict[str, Tensor], clip_ratio: float) -> dict[str, Tensor]:
+    def _diagnose(self, samples: Samples, clip_ratio: float) -> dict[str, Tensor]:
         """How far the policy has moved from the one that collected, and how well values fit, over the rollout."""
         stride = -(-len(samples["advantage"]) // self._samples_in(DIAGNOSED_SAMPLES))
-        distribution, value, known = self._predict({name: part[::stride] for name, part in samples.items()})
+        distribution, value, known = self._predict(map_tree(partial(_taken, slice(None, None, stride)), samples))
         log_ratio = distribution.log_prob(known["action"]) - known["log_prob"]
         ratio = log_ratio.exp()
         return {
@@ -275,7 +261,7 @@ class PPO(Workflow):
         """How many samples make about so many steps: as many, or whole copies of a rollout."""
         if not self.is_recurrent:
             return steps
-        length = -(-self.config.rollout_steps // self.context.environment.num_envs)
+        length = -(-self.config.rollout_steps // self.context.experience.num_envs)
         return max(steps // length, 1)
 
     def get_state(self) -> dict[str, Any]:
@@ -350,12 +336,16 @@ def explained_variance(value: Tensor, target: Tensor) -> Tensor:
     return 1 - (target - value).var() / target.var().clamp(min=1e-8)
 
 
-def _shards(samples: dict[str, Tensor], size: int) -> Iterator[dict[str, Tensor]]:
+def _shards(samples: Samples, size: int) -> Iterator[Samples]:
     """Views of samples [N, ...] in pieces of `size`, the last of which may be smaller."""
-    count = len(next(iter(samples.values())))
-    for start in range(0, count, size):
-        yield {name: value[start : start + size] for name, value in samples.items()}
+    for start in range(0, _count(samples), size):
+        yield map_tree(partial(_taken, slice(start, start + size)), samples)
 
 
-def _parts_of(samples: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): part for name, part in samples.items() if name.startswith(prefix)}
+def _taken(which: slice | Tensor, part: Tensor) -> Tensor:
+    return part[which]
+
+
+def _count(samples: Samples) -> int:
+    first = next(iter(samples.values()))
+    return _count(first) if isinstance(first, dict) else len(first)
