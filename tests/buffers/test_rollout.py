@@ -79,3 +79,30 @@ def test_storage_is_allocated_once():
     for t in range(40):
         buffer.add(transition(t))
     assert buffer._arrays["reward"].ctypes.data == before
+
+
+def test_rollout_row_that_add_gives_is_written_once_and_chains():
+    """Handed back as the next observation, the row is what the naive way of copying every observation stores."""
+    chained, copied = make(), make()
+    row = None
+    for t in range(10):
+        step = transition(t, ended=[1] if t == 2 else [])
+        copied.add(step)
+        row = chained.add(step if row is None else {**step, "observation": row})
+        assert row["observation"][0, 0] == t + 1
+        if t in (3, 7):
+            one, other = chained.sample(), copied.sample()
+            assert torch.equal(one["observation"]["observation"], other["observation"]["observation"])
+            assert torch.equal(one["final_observation"]["observation"], other["final_observation"]["observation"])
+    assert np.shares_memory(row["observation"], chained._observation["observation"])
+
+
+def test_rollout_row_of_another_source_replaces_the_one_that_followed():
+    buffer = make()
+    buffer.add(transition(0))
+    buffer.mark_discontinuity()
+    for t in (5, 6, 7):
+        buffer.add(transition(t))
+    batch = buffer.sample()
+    assert batch["observation"]["observation"][:, 0, 0].tolist() == [0, 5, 6, 7, 8]
+    assert batch["valid"][:, 0].tolist() == [False, True, True, True]

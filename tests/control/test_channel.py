@@ -117,7 +117,7 @@ def test_what_viewers_ask_for_is_done_and_written_down(race):
         "continued",
         "stopped",
     ]
-    assert orchestrator.context.environment.reward_weights["progress"] == 0.25
+    assert orchestrator.context.experience.reward_weights["progress"] == 0.25
 
 
 def test_snapshots_show_the_cars_and_the_address_is_for_this_user_only(race):

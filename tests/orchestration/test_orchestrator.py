@@ -88,14 +88,14 @@ def test_a_nan_stops_the_run_with_its_name_phase_and_batch(experiment, where):
         with torch.no_grad():
             orchestrator.context.components["value"].head.weight[0, 3] = torch.nan
     else:
-        step = orchestrator.context.environment.step
+        step = orchestrator.context.experience.env.step
 
         def poisoned(action):
             observation, reward, *rest = step(action)
             (observation if where == "observation" else reward)[1] = np.nan
             return observation, reward, *rest
 
-        orchestrator.context.environment.step = poisoned
+        orchestrator.context.experience.env.step = poisoned
     with pytest.raises(PaddockError, match="NaN or Inf in") as caught:
         orchestrator.run()
     run = orchestrator.run_folder

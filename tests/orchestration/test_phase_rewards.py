@@ -32,19 +32,19 @@ def test_each_phase_sets_the_weights_it_names(tmp_path):
     config, _ = resolve(request(tmp_path, phases, "training.total_steps=128"))
     with new_run(config, Console(quiet=True)) as orchestrator:
         orchestrator.run()
-        environment = orchestrator.context.environment
+        environment = orchestrator.context.experience.env
         assert environment.reward_weights["speed_for_curvature"] == 10.0, "the second phase has not begun"
     run = RunFolder.find(tmp_path, "curriculum")
     with resumed_run(run, ["training.total_steps=256"], Console(quiet=True)) as orchestrator:
         orchestrator.run()
-        environment = orchestrator.context.environment
+        environment = orchestrator.context.experience.env
         assert environment.reward_weights["speed_for_curvature"] == 0.5
     with resumed_run(run, ["training.total_steps=320"], Console(quiet=True)) as orchestrator:
-        orchestrator.context.environment.set_reward_weight("speed_for_curvature", 3.0)  # somebody turns it by hand
+        orchestrator.context.experience.set_reward_weight("speed_for_curvature", 3.0)  # somebody turns it by hand
         orchestrator.run()
     with resumed_run(run, ["training.total_steps=384"], Console(quiet=True)) as orchestrator:
         orchestrator.run()
-        assert orchestrator.context.environment.reward_weights["speed_for_curvature"] == 3.0
+        assert orchestrator.context.experience.reward_weights["speed_for_curvature"] == 3.0
 
 
 def test_a_term_that_is_not_there_is_named(tmp_path):

@@ -162,7 +162,7 @@ def paid_terms(config):
     """Train for some episodes; the names of the terms that have a weight and paid."""
     with new_run(config, Console(quiet=True)) as orchestrator:
         orchestrator.run()
-        weights = orchestrator.context.environment.reward_weights
+        weights = orchestrator.context.experience.reward_weights
         rows = orchestrator.run_folder.read_metrics()
     prefix = "collect/reward_terms/"
     paid = {key.removeprefix(prefix) for row in rows for key, value in row.items() if key.startswith(prefix) and value}
@@ -182,12 +182,12 @@ def test_a_reward_set_changes_weights_as_a_phase_begins(tmp_path):
     config, _ = resolve(request)
     with new_run(config, Console(quiet=True)) as orchestrator:
         orchestrator.run()
-        weights = orchestrator.context.environment.reward_weights
+        weights = orchestrator.context.experience.reward_weights
         assert (weights["wheels_off"], weights["failure"]) == (2.0, 0.0)
     run = RunFolder.find(tmp_path, "two")
     with resumed_run(run, ["training.total_steps=256"], Console(quiet=True)) as orchestrator:
         orchestrator.run()
-        weights = orchestrator.context.environment.reward_weights
+        weights = orchestrator.context.experience.reward_weights
         assert (weights["wheels_off"], weights["failure"]) == (20.0, 30.0)
 
 

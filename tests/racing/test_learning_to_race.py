@@ -111,7 +111,7 @@ def test_a_resumed_racing_run_is_bit_identical(racing):
     for name in ("policy", "value", "observation_normalizer", "reward_normalizer"):
         one, other = (each.context.components[name].state_dict() for each in (whole, resumed))
         assert all(torch.equal(one[key], other[key]) for key in one)
-    one, other = (each.context.environment.world for each in (whole, resumed))
+    one, other = (each.context.experience.env.world for each in (whole, resumed))
     assert (one.x == other.x).all()
     assert (one.s == other.s).all()
     assert whole.counters == resumed.counters

@@ -2,10 +2,12 @@ import numpy as np
 import pytest
 import torch
 
+from paddock.buffers.rollout import RolloutBuffer, RolloutConfig
 from paddock.environments.gym import GymConfig, make
 from paddock.environments.spaces import spec_of
 from paddock.rollout.actor import ActorModule, RandomActor, RandomActorConfig
 from paddock.rollout.collector import Collector
+from paddock.rollout.experience import Experience
 
 
 class Recorder:
@@ -107,3 +109,51 @@ def test_a_collector_goes_on_from_its_state():
     assert left.metrics.get("collect/return") == right.metrics.get("collect/return")
     for a, b in zip(one.steps, other.steps, strict=True):
         assert np.array_equal(a["next_observation"], b["next_observation"])
+
+
+def test_experience_reads_the_rollout_rows_and_collects_what_a_copying_sink_gets():
+    """Over several rollouts, resets and a saved state: the same transitions whether or not the sink keeps the rows."""
+    batches = []
+    for chains in (True, False):
+        torch.manual_seed(0)
+        experience, actor = collector()
+        buffer = RolloutBuffer(RolloutConfig(_target_="it", steps=60), experience.spec, experience.num_envs)
+        sink = buffer if chains else Copying(buffer)
+        batches.append([])
+        for _ in range(3):
+            result = experience.collect(actor, sink, 60)
+            batches[-1].append({name: part.clone() for name, part in flattened(buffer.sample()).items()})
+            assert np.array_equal(result.observation["observation"], batches[-1][-1]["observation.observation"][-1])
+            is_the_row = np.shares_memory(result.observation["observation"], buffer._observation["observation"])
+            assert is_the_row == chains
+            if experience.is_exact:
+                experience.set_state(experience.get_state(), agent_steps=0)
+        experience.close()
+    for one, other in zip(*batches, strict=True):
+        assert one.keys() == other.keys()
+        assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_experience_of_an_environment_without_reward_terms_has_no_weights():
+    experience: Experience = collector()[0]
+    assert experience.reward_weights == {}
+    assert experience.view is None
+    assert experience.time_step == pytest.approx(1 / 50)  # as CartPole's metadata say
+    experience.close()
+
+
+class Copying:
+    """A sink that keeps copies only."""
+
+    def __init__(self, buffer):
+        self.buffer = buffer
+
+    def add(self, transition):
+        self.buffer.add({**transition, "observation": dict(transition["observation"])})
+
+
+def flattened(batch):
+    parts = {
+        f"{name}.{key}": part for name, value in batch.items() if isinstance(value, dict) for key, part in value.items()
+    }
+    return {**parts, **{name: value for name, value in batch.items() if not isinstance(value, dict)}}

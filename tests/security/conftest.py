@@ -23,7 +23,7 @@ def strangers_racing_policy(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("stranger")
     orchestrator = quiet_run(folder, "racing", *RACING, name="racing")
     orchestrator.workflow.actor().save(folder / "fast_car", orchestrator.config.environment.to_dict())
-    orchestrator.context.environment.close()
+    orchestrator.context.experience.close()
     return folder / "fast_car"
 
 

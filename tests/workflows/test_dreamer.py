@@ -258,7 +258,7 @@ def test_a_model_learns_from_a_recording_alone(prepared, tmp_path):
     recorder = prepared("dreamer_cartpole", *BRIEFLY, run="recorder").context
     folder = tmp_path / "recording"
     recording = RecordingBuffer(RecordingConfig(_target_="x", folder=str(folder)), recorder.spec, 4)
-    recorder.collector.collect(recorder.controllers["random"], recording, 200)
+    recorder.experience.collect(recorder.controllers["random"], recording, 200)
     recording.flush()
     run = prepared(
         "dreamer_cartpole",

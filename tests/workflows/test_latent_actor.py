@@ -123,7 +123,7 @@ def test_a_model_that_learns_from_a_recording_alone_finds_its_scale_there(prepar
     recorder = prepared(None, *TINY, run="recorder").context
     folder = tmp_path / "recording"
     recording = RecordingBuffer(RecordingConfig(_target_="x", folder=str(folder)), recorder.spec, 4)
-    recorder.collector.collect(recorder.controllers["random"], recording, 200)
+    recorder.experience.collect(recorder.controllers["random"], recording, 200)
     recording.flush()
     source = f"buffers.dataset.sources=[{folder}]"
     run = prepared(None, *TINY, "preset=model_from_recording", source, "training.phases.pretrain.duration_updates=3")

@@ -48,7 +48,7 @@ def test_a_rollout_is_judged_with_the_memory_that_acted(prepared, vectorization)
     watched = Watched(workflow.actor())
     for _ in range(2):
         watched.log_probs.clear()
-        context.collector.collect(workflow.actor(), context.buffers["rollout"], 120)
+        context.experience.collect(workflow.actor(), context.buffers["rollout"], 120)
         batch = context.buffers["rollout"].sample()
         valid = batch["valid"].T.clone()
         samples = workflow._prepare(batch)
@@ -63,7 +63,7 @@ def test_values_are_those_of_stepping_one_copy_after_the_other(prepared):
         "ppo_cartpole", *SMALL, *MEMORY, "environment.id=Pendulum-v1", "environment.max_episode_steps=7"
     )
     workflow, context = orchestrator.workflow, orchestrator.context
-    context.collector.collect(workflow.actor(), context.buffers["rollout"], 120)
+    context.experience.collect(workflow.actor(), context.buffers["rollout"], 120)
     batch = context.buffers["rollout"].sample()
     observation = {name: part.flatten(0, 1) for name, part in batch["observation"].items()}
     with torch.no_grad():

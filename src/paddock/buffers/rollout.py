@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ class RolloutBuffer:
 
     Observations are stored once, [T + 1, B, ...]: row t + 1 is what followed row t. Where an episode ended and the
     copy was reset in the same step, that row is already the next episode's; the true last observation is kept beside.
+    `add` gives that row, for the actor to read and to hand in with the next transition: it is not copied then.
     """
 
     def __init__(self, config: RolloutConfig, spec: Spec, num_envs: int) -> None:
@@ -44,22 +46,23 @@ class RolloutBuffer:
         self._final = {name: np.zeros((num_envs, *part.shape), part.dtype) for name, part in spec.observation.items()}
         self._finals = 0
         self.position = 0
+        self._newest: dict[str, np.ndarray] | None = None  # the row at `position`, once it is written
 
-    def add(self, transition: dict[str, Any]) -> None:
-        """Store one step of all copies; a full buffer that nobody sampled starts anew."""
+    def add(self, transition: dict[str, Any]) -> dict[str, np.ndarray]:
+        """Store one step of all copies; a full buffer that nobody sampled starts anew. Gives the row of what followed,
+        parts [B, ...]."""
         if self.position == self.length:
             self._clear()
         t = self.position
-        for name, array in self._observation.items():
-            array[t] = transition["observation"][name]
+        if transition["observation"] is not self._newest:
+            self._write_observation(t, transition["observation"])
         for name, array in self._arrays.items():
             array[t] = transition[name]
-        if t + 1 == self.length:
-            for name, array in self._observation.items():
-                array[t + 1] = transition["next_observation"][name]
         if "final_rows" in transition:
             self._add_finals(t, transition["final_rows"], transition["final_observation"])
         self.position = t + 1
+        self._newest = self._write_observation(t + 1, transition["next_observation"])
+        return self._newest
 
     def can_sample(self) -> bool:
         return self.position == self.length
@@ -91,6 +94,7 @@ class RolloutBuffer:
         return map_tree(np.copy, state)
 
     def set_state(self, state: dict[str, Any]) -> None:
+        self._newest = None
         self.position = len(state["arrays"]["reward"])
         for name, array in state["observation"].items():
             self._observation[name][: len(array)] = array
@@ -106,6 +110,12 @@ class RolloutBuffer:
 
     def _clear(self) -> None:
         self.position = self._finals = 0
+        self._newest = None
+
+    def _write_observation(self, t: int, observation: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        for name, array in self._observation.items():
+            array[t] = observation[name]
+        return {name: array[t] for name, array in self._observation.items()}
 
     def _add_finals(self, t: int, rows: np.ndarray, observation: dict[str, np.ndarray]) -> None:
         start, stop = self._finals, self._finals + len(rows)

@@ -46,7 +46,6 @@ def build(config: ExperimentConfig, run: RunFolder, console: Console) -> Orchest
     context = WorkflowContext(
         config=config.workflow,
         device=device,
-        environment=environment,
         components=components,
         buffers={
             name: allocated(f"buffers.{name}", partial(instantiate, part, spec, config.environment.num_envs))
@@ -54,7 +53,7 @@ def build(config: ExperimentConfig, run: RunFolder, console: Console) -> Orchest
         },
         optimizers={name: instantiate(part, components) for name, part in config.optimizers.items()},
         controllers=ControllerManager(controllers, config.controllers.default),
-        collector=Collector(environment, spec, seed=derive_seed(config.seed, "environment")),
+        experience=Collector(environment, spec, seed=derive_seed(config.seed, "environment")),
         spec=spec,
         counters=Counters(),
         total_steps=config.training.total_steps,

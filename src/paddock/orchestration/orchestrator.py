@@ -147,7 +147,7 @@ class Orchestrator:
             self.monitor.close,
             self.service.close,
             self._home.close,
-            self.context.environment.close,
+            self.context.experience.close,
         ]:
             try:
                 close()
@@ -163,7 +163,7 @@ class Orchestrator:
     def standing(self) -> Standing:
         """Where the run stands at this moment; safe to ask from another thread."""
         phase = self.scheduler.current_phase() or list(self.config.training.phases.values())[-1]
-        steps = self.counters.agent_steps + self.context.collector.steps_under_way
+        steps = self.counters.agent_steps + self.context.experience.steps_under_way
         word = STOPPING if self.control.stop_requested_by else "paused" if self.is_paused else phase.name
         return Standing(steps, self.seconds, word, self._stopwatch.current)
 
@@ -294,7 +294,7 @@ class Orchestrator:
             set_frozen(component, name in phase.freeze)
         if self.scheduler.is_at_phase_start:  # A resumed environment brings its weights along.
             for name, weight in self.config.reweighing(phase).items():
-                self.context.environment.set_reward_weight(name, weight)  # type: ignore[attr-defined]
+                self.context.experience.set_reward_weight(name, weight)
         self.run_folder.event("phase", phase=phase.name, agent_steps=self.counters.agent_steps)
 
     def _has_reached_limit(self) -> bool:
@@ -331,7 +331,7 @@ class Orchestrator:
                 self.get_state(),
                 self.context.buffers,
                 agent_steps=self.counters.agent_steps,
-                info={"workflow": self.workflow.kind, "is_exact": self.context.collector.is_exact},
+                info={"workflow": self.workflow.kind, "is_exact": self.context.experience.is_exact},
                 score=evaluation.get("score") if is_scored else None,
             )
         self._last_save = time.perf_counter()
@@ -345,7 +345,7 @@ class Orchestrator:
             "components": {name: part.state_dict() for name, part in context.components.items()},
             "optimizers": {name: part.state_dict() for name, part in context.optimizers.items()},
             "controllers": context.controllers.get_state(),
-            "collector": context.collector.get_state(),
+            "collector": context.experience.get_state(),
             "scheduler": self.scheduler.get_state(),
             "entered": self._entered,
             "workflow": self.workflow.get_state(),
@@ -374,11 +374,11 @@ class Orchestrator:
             part.load_state_dict(state["optimizers"][name])
         for name, buffer in context.buffers.items():
             self.checkpoints.load_buffer(checkpoint, name, buffer)
-            if not context.collector.is_exact:
+            if not context.experience.is_exact:
                 buffer.mark_discontinuity()
         if "controllers" in state:  # Not in checkpoints of format 1.
             context.controllers.set_state(state["controllers"])
-        context.collector.set_state(state["collector"], agent_steps=self.counters.agent_steps)
+        context.experience.set_state(state["collector"], agent_steps=self.counters.agent_steps)
         self.scheduler.set_state(state["scheduler"])
         self._entered = state.get("entered")  # Not in checkpoints of format 1.
         self.workflow.set_state(state["workflow"])

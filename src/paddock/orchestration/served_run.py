@@ -11,21 +11,21 @@ from paddock.rollout.actor import ActorModule
 if TYPE_CHECKING:
     from paddock.orchestration.orchestrator import Orchestrator
 
-FRAMES_PER_SECOND = 30.0  # of an environment that does not say
+SetWeight = Callable[[str, float], None]
 
 
 class OrchestratedRun:
     """Implements `paddock.control.service.ServedRun` over an orchestrator."""
 
     def __init__(self, orchestrator: Orchestrator) -> None:
-        self._orchestrator, self._collector = orchestrator, orchestrator.context.collector
-        self._environment: Any = orchestrator.context.environment
+        self._orchestrator, self._experience = orchestrator, orchestrator.context.experience
         self.control = orchestrator.control
         self.folder = orchestrator.run_folder.path
         self.make_env = orchestrator.make_eval_env
-        self.view = getattr(self._environment, "view", None)
-        self.time_step = 1.0 / float(self._environment.metadata.get("render_fps") or FRAMES_PER_SECOND)
-        self.set_reward_weight = getattr(self._environment, "set_reward_weight", None)
+        self.view = self._experience.view
+        self.time_step = self._experience.time_step
+        has_weights = bool(self._experience.reward_weights)
+        self.set_reward_weight: SetWeight | None = self._experience.set_reward_weight if has_weights else None
 
     def state(self) -> RunState:
         orchestrator, phase = self._orchestrator, self._orchestrator.scheduler.current_phase()
@@ -34,7 +34,7 @@ class OrchestratedRun:
             seconds=orchestrator.seconds,
             phase=phase.name if phase else None,
             is_paused=orchestrator.is_paused,
-            explores=self._collector.explores,
+            explores=self._experience.explores,
             latest=orchestrator.metrics.latest,
         )
 
@@ -42,13 +42,13 @@ class OrchestratedRun:
         return self._orchestrator.workflow.actor()
 
     def reward_weights(self) -> dict[str, float]:
-        return {name: float(weight) for name, weight in getattr(self._environment, "reward_weights", {}).items()}
+        return self._experience.reward_weights
 
     def set_exploring(self, explores: bool) -> None:
-        self._collector.explores = explores
+        self._experience.explores = explores
 
     def set_step_hook(self, hook: Callable[[], None] | None) -> None:
-        self._collector.after_step = hook
+        self._experience.after_step = hook
 
     def save_by_hand(self, name: str | None) -> str:
         return self._orchestrator.save_by_hand(name)

@@ -1,11 +1,11 @@
-"""Experience: a policy times a vector environment, written into a buffer's preallocated storage."""
+"""Experience of this process: a policy times a vector environment, written into a buffer's preallocated storage."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,17 +19,15 @@ from paddock.core.trees import map_tree
 from paddock.environments import calls
 from paddock.environments.spaces import FRAMES, as_dict, final_observations, frames_of
 from paddock.rollout.actor import ActorModule, ActorState
+from paddock.rollout.experience import Arrays, TransitionSink
 from paddock.rollout.result import CollectResult
 
-
-class TransitionSink(Protocol):
-    """Where transitions go: any buffer. Arrays are only borrowed; copy what is kept."""
-
-    def add(self, transition: dict[str, Any]) -> None: ...
+STEPS_PER_SECOND = 30.0  # of an environment that does not say
 
 
 class Collector:
-    """Steps a vector environment with whatever actor it is given, and keeps the books on episodes.
+    """The local `Experience`: steps a vector environment with whatever actor it is given, and keeps the books on
+    episodes.
 
     Both of Gymnasium's autoreset modes are understood. With next-step autoreset the step after an episode's end
     only resets: it is marked invalid, and counts neither as a step nor into an episode.
@@ -44,8 +42,8 @@ class Collector:
         self.num_envs = env.num_envs
         self._resets_next_step = env.metadata.get("autoreset_mode") == AutoresetMode.NEXT_STEP
         shapes = {name: (self.num_envs, *part.shape) for name, part in spec.observation.items()}
-        self.observation = {name: np.zeros(shapes[name], part.dtype) for name, part in spec.observation.items()}
-        self._tensors = {name: torch.from_numpy(array) for name, array in self.observation.items()}
+        self._kept = {name: np.zeros(shapes[name], part.dtype) for name, part in spec.observation.items()}
+        self.observation: Arrays = self._kept  # or the sink's own rows, where it keeps whole ones
         self._actor: ActorModule | None = None
         self._actor_state: ActorState = None
         self._is_reset = False
@@ -63,6 +61,25 @@ class Collector:
         """Whether the environments' state can be saved, so that a resumed run is bit-identical."""
         return hasattr(self.env, "get_state") and hasattr(self.env, "set_state")
 
+    @property
+    def view(self) -> Any | None:
+        """What a viewer sees of the environment, if it says."""
+        return getattr(self.env, "view", None)
+
+    @property
+    def time_step(self) -> float:
+        """Seconds of one step of the environment."""
+        return 1.0 / float(self.env.metadata.get("render_fps") or STEPS_PER_SECOND)
+
+    @property
+    def reward_weights(self) -> dict[str, float]:
+        """The weight of each reward term; empty where the environment has none."""
+        return {name: float(weight) for name, weight in getattr(self.env, "reward_weights", {}).items()}
+
+    def set_reward_weight(self, name: str, weight: float) -> None:
+        """Weigh a reward term anew from the next step on."""
+        self.env.set_reward_weight(name, weight)  # type: ignore[attr-defined]
+
     def collect(self, actor: ActorModule, sink: TransitionSink, steps: int) -> CollectResult:
         """Take at least `steps` decisions over all copies together (a whole number of vector steps)."""
         if not self._is_reset:
@@ -79,10 +96,15 @@ class Collector:
         self.steps_under_way = 0
         metrics = {"collect/steps_per_second": taken / max(time.perf_counter() - started, 1e-9), **ended.metrics()}
         extras = {"env_frames": self._env_frames}
-        return CollectResult(steps=taken, episodes=ended.count, metrics=metrics, extras=extras)
+        return CollectResult(taken, ended.count, metrics, self.observation, extras)
+
+    def close(self) -> None:
+        """Close the environment."""
+        self.env.close()
 
     def _step(self, actor: ActorModule, device: torch.device, sink: TransitionSink, episodes: EndedEpisodes) -> int:
-        observation = {name: tensor.to(device) for name, tensor in self._tensors.items()}  # No copy on the CPU.
+        # No copy on the CPU.
+        observation = {name: torch.from_numpy(array).to(device) for name, array in self.observation.items()}
         action, self._actor_state = actor.act(observation, self._actor_state, deterministic=not self.explores)
         next_observation, reward, terminated, truncated, info = calls.step(self.env, actor.to_environment(action))
         next_observation = as_dict(next_observation)
@@ -106,7 +128,7 @@ class Collector:
                 name = calls.name_of(self.env)
                 raise calls.EnvironmentFailure(f"environment '{name}' ended an episode without 'final_obs' in info")
             transition["final_observation"] = final_observations(info, ended)
-        sink.add(transition)
+        self.observation = sink.add(transition) or self._keep(next_observation)
 
         self._episode_return += reward
         self._episode_length += valid
@@ -124,13 +146,17 @@ class Collector:
         if self._actor_state is not None and (begins | done).any():
             rows = np.flatnonzero(begins | done)
             self._actor_state = _reset_rows(self._actor_state, actor.initial_state(len(rows)), rows)
-        for name, array in self.observation.items():
-            np.copyto(array, next_observation[name])
         decisions = int(valid.sum()) if self._resets_next_step else self.num_envs
         self._env_frames += frames_of(info, decisions)
         if self.after_step is not None:
             self.after_step()
         return decisions
+
+    def _keep(self, observation: Arrays) -> Arrays:
+        """A copy of parts that the environment may overwrite with its next step."""
+        for name, array in self._kept.items():
+            np.copyto(array, observation[name])
+        return self._kept
 
     def _hand_over(self, actor: ActorModule) -> None:
         """Another controller acts from here on: it takes over what is remembered, or begins anew if it cannot."""
@@ -141,8 +167,7 @@ class Collector:
 
     def _reset(self, seed: int) -> None:
         observation, _ = calls.reset(self.env, seed=seed)
-        for name, array in as_dict(observation).items():
-            np.copyto(self.observation[name], array)
+        self.observation = self._keep(as_dict(observation))
         self._episode_return[:] = 0
         self._episode_length[:] = 0
         self._is_fresh[:] = False
@@ -156,7 +181,7 @@ class Collector:
             return {"is_reset": False}
         state: dict[str, Any] = {
             "is_reset": True,
-            "observation": self.observation,
+            "observation": dict(self.observation),
             "actor_state": self._actor_state,
             "episode_return": self._episode_return,
             "episode_length": self._episode_length,
@@ -178,8 +203,7 @@ class Collector:
             self._reset(derive_seed(self.seed, "resume", agent_steps))
             return
         calls.call(self.env, "set_state", self.env.set_state, state["env"])  # type: ignore[attr-defined]
-        for name, array in state["observation"].items():
-            np.copyto(self.observation[name], array)
+        self.observation = self._keep(state["observation"])
         self._actor_state = state["actor_state"]
         self._episode_return[:] = state["episode_return"]
         self._episode_length[:] = state["episode_length"]

@@ -51,7 +51,7 @@ class Workflow:
     def collect_step(self, step: int, *, phase: Phase) -> CollectResult:
         """Interact for `step` decisions; they go into the phase's buffer."""
         assert phase.buffer is not None, f"phase '{phase.name}' collects but names no buffer"
-        return self.context.collector.collect(self.actor(), self.context.buffers[phase.buffer], step)
+        return self.context.experience.collect(self.actor(), self.context.buffers[phase.buffer], step)
 
     def get_state(self) -> dict[str, Any]:
         """What a checkpoint must hold beyond components, optimizers and buffers."""

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from paddock.config.schema import TargetSchema
 from paddock.core.specs import Spec
-from paddock.rollout.collector import Collector
 from paddock.rollout.controllers import ControllerManager
-
-if TYPE_CHECKING:
-    from gymnasium.vector import VectorEnv
+from paddock.rollout.experience import Experience
 
 
 @dataclass
@@ -29,16 +26,15 @@ class Counters:
 
 @dataclass(frozen=True)
 class WorkflowContext:
-    """A frozen bundle; the counters in it move, the bundle does not."""
+    """A frozen bundle; the counters in it move, the bundle does not. A workflow never sees an environment."""
 
     config: TargetSchema
     device: torch.device
-    environment: VectorEnv
     components: Mapping[str, Any]
     buffers: Mapping[str, Any]
     optimizers: Mapping[str, Any]
     controllers: ControllerManager
-    collector: Collector
+    experience: Experience
     spec: Spec
     counters: Counters
     total_steps: int | None

@@ -69,13 +69,13 @@ class LatentActor(Workflow):
         self.model_optimizer, self.policy_optimizer = context.optimizers["world_model"], context.optimizers["policy"]
 
     def collect_step(self, step: int, *, phase: Phase) -> CollectResult:
-        """Collect with as much exploration as is left; the model's scale learns from each newest observation."""
+        """Collect with as much exploration as is left; the model's scale learns from what the round gave."""
         actor, exploration = self.actor(), self.exploration
         if isinstance(actor, ModelActor):
             actor.exploration.fill_(exploration)
         result = super().collect_step(step, phase=phase)
-        newest = self.context.collector.observation
-        self.model.learn_scale({name: torch.from_numpy(part).unsqueeze(1) for name, part in newest.items()})
+        observation = {name: torch.from_numpy(part).unsqueeze(1) for name, part in result.observation.items()}
+        self.model.learn_scale(observation)
         result.metrics["collect/exploration"] = exploration
         return result
 
@@ -83,7 +83,7 @@ class LatentActor(Workflow):
     def exploration(self) -> float:
         """How much is tried out at this step."""
         schedule = self.config.exploration
-        steps = self.context.counters.agent_steps // self.context.environment.num_envs
+        steps = self.context.counters.agent_steps // self.context.experience.num_envs
         return max(schedule.start * schedule.decay**steps, schedule.end)
 
     def update(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:

@@ -26,7 +26,7 @@ class ReplayConfig(TargetSchema):
 
 
 class ReplayWorkflow(Workflow):
-    """Needs component `observation_normalizer`, which learns from each newest observation once."""
+    """Needs component `observation_normalizer`, which learns from what each round of collecting gave."""
 
     config: ReplayConfig
 
@@ -36,8 +36,8 @@ class ReplayWorkflow(Workflow):
 
     def collect_step(self, step: int, *, phase: Phase) -> CollectResult:
         result = super().collect_step(step, phase=phase)
-        newest = self.context.collector.observation
-        self.observation_normalizer.update({name: torch.from_numpy(part) for name, part in newest.items()})
+        observation = {name: torch.from_numpy(part) for name, part in result.observation.items()}
+        self.observation_normalizer.update(observation)
         return result
 
     def prepare_batch(self, batch: dict[str, Any]) -> ReplayBatch:
