@@ -133,17 +133,3 @@ def test_a_fence_parts_what_does_not_follow(make):
     cut = batch["truncated"].any(1)
     assert cut.any()
     assert torch.equal(batch["truncated"][:, :-1], batch["is_first"][:, 1:]), "the cut is an end without termination"
-
-
-def test_extras_are_kept_written_back_and_restored(make, tmp_path):
-    buffer = make(extras={"memory": [4]})
-    for step in stream(60):
-        buffer.add({**step, "extras": {"memory": step["observation"]["speed"].repeat(4, 1)}})
-    batch = buffer.sample()
-    acted = (batch["action"] != 0).any(-1)
-    assert torch.equal(batch["extras"]["memory"][acted], batch["observation"]["speed"].expand(-1, -1, 4)[acted])
-    buffer.write_extras(batch["index"], {"memory": torch.full((32, 5, 4), 7.0)})
-    copies, starts = batch["index"][:, 0].numpy().T
-    assert (buffer.gather(copies, starts, 5)["extras"]["memory"] == 7).all()
-    copy = restored(make, buffer, tmp_path, extras={"memory": [4]})
-    assert (copy.gather(copies, starts, 5)["extras"]["memory"] == 7).all()

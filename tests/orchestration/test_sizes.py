@@ -101,7 +101,7 @@ def test_what_a_buffer_says_that_it_takes_is_about_what_it_takes(kind):
     kinds = {
         "uniform": (UniformBuffer, UniformConfig(**replay)),
         "prioritized": (PrioritizedBuffer, PrioritizedConfig(**replay)),
-        "sequence": (SequenceBuffer, SequenceConfig(**replay, length=4, extras={"memory": [5]})),
+        "sequence": (SequenceBuffer, SequenceConfig(**replay, length=4)),
         "rollout": (RolloutBuffer, RolloutConfig(_target_="it", steps=20_000)),
     }
     owner, config = kinds[kind]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from paddock.buffers.rows import RingStorage, RowBuilder, nested, row_fields
@@ -23,7 +23,6 @@ from paddock.core.specs import Spec
 
 Batch = dict[str, Any]
 TRIES = 20
-NONE = np.zeros((), np.float32)
 
 
 class SequenceConfig(TargetSchema):
@@ -33,15 +32,22 @@ class SequenceConfig(TargetSchema):
     batch_size: int = Field(ge=1)
     length: int = Field(ge=1)
     crosses_episodes: bool = True
-    extras: dict[str, list[int]] = Field(default_factory=dict)
     segment_steps: int = Field(default=32_768, ge=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_extras(cls, values: Any) -> Any:
+        """Configurations of before name `extras`, and always none of them."""
+        if isinstance(values, dict) and values.get("extras") == {}:
+            return {name: value for name, value in values.items() if name != "extras"}
+        return values
 
     def memory(self, spec: Spec, num_envs: int) -> int:
         """Bytes that the buffer takes."""
         return self.capacity * self.row_bytes(spec)
 
     def row_bytes(self, spec: Spec) -> int:
-        fields = [*row_fields(spec).values(), ((), "int64"), *((shape, "float32") for shape in self.extras.values())]
+        fields = [*row_fields(spec).values(), ((), "int64")]
         return sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in fields)
 
 
@@ -49,8 +55,7 @@ class SequenceBuffer:
     """Each copy's stream of rows in a ring of its own; `capacity` counts the rows of all copies together.
 
     A window may run over the end of an episode into the next one (`is_first` marks where), or never does so
-    (`crosses_episodes: false`; episodes shorter than the window are then never seen). `extras` are float arrays kept
-    beside each row, e.g. a recurrent state, that learning may write back with `write_extras`.
+    (`crosses_episodes: false`; episodes shorter than the window are then never seen).
     """
 
     def __init__(self, config: SequenceConfig, spec: Spec, num_envs: int) -> None:
@@ -61,9 +66,6 @@ class SequenceBuffer:
         # Which episode of its stream a row belongs to tells at once whether a window crosses an end.
         fields = {**row_fields(spec), "episode": ((), "int64")}
         self._storage = self._make_storage(fields)
-        self._extras = RingStorage(
-            {name: (tuple(shape), "float32") for name, shape in config.extras.items()}, self.rows, num_envs
-        )
         self._builder = RowBuilder(spec, num_envs)
         self.totals = np.zeros(num_envs, np.int64)
         self._episodes = np.zeros(num_envs, np.int64)
@@ -80,14 +82,10 @@ class SequenceBuffer:
         return int((self.totals - self.oldest).sum())
 
     def add(self, transition: Mapping[str, Any]) -> None:
-        """Store one step of all copies; `transition["extras"]`, if there, belongs to its `observation`."""
+        """Store one step of all copies."""
         for copies, rows in self._builder.build(transition):
             self._count_episodes(copies, rows["is_first"])
             self._storage.write(copies, self.totals[copies], {**rows, "episode": self._episodes[copies]})
-            if self.config.extras:
-                given = transition.get("extras", {})
-                values = {name: given[name][copies] if name in given else NONE for name in self.config.extras}
-                self._extras.write(copies, self.totals[copies], values)
             self.totals[copies] += 1
 
     def extend(self, copy: int, rows: Mapping[str, np.ndarray]) -> None:
@@ -115,8 +113,8 @@ class SequenceBuffer:
     ) -> Batch:
         """`batch` windows of `length` rows, every possible start equally likely, as tensors [B, T, ...].
 
-        Keys: `observation` by part, `action`, `reward`, `is_first`, `terminated`, `truncated`, `extras` by name if
-        there are any, and `index` int64 [B, T, 2]: copy and number of each row, for `write_extras`.
+        Keys: `observation` by part, `action`, `reward`, `is_first`, `terminated`, `truncated`, and
+        `index` int64 [B, T, 2]: copy and number of each row.
         """
         copies, starts = self._draw(batch or self.config.batch_size, length or self.config.length, generator)
         return self.gather(copies, starts, length or self.config.length)
@@ -130,20 +128,8 @@ class SequenceBuffer:
         is_cut = rows["is_first"][:, 1:] & ~rows["terminated"][:, :-1]
         rows["truncated"][:, :-1] |= is_cut
         batch = nested(_tensors(rows))
-        if self.config.extras:
-            batch["extras"] = _tensors(self._extras.read(copies[:, None], numbers))
         batch["index"] = torch.from_numpy(np.stack(np.broadcast_arrays(copies[:, None], numbers), -1))
         return batch
-
-    def write_extras(self, index: Tensor, extras: Mapping[str, Tensor]) -> None:
-        """Renew what is kept beside the rows of a sampled batch: `index` [..., 2], each value [..., *shape]."""
-        copies, numbers = index.reshape(-1, 2).numpy().T
-        is_there = (numbers >= self.oldest[copies]) & (numbers < self.totals[copies])
-        values = {
-            name: value.detach().cpu().numpy().reshape(-1, *self.config.extras[name])[is_there]
-            for name, value in extras.items()
-        }
-        self._extras.write(copies[is_there], numbers[is_there], values)
 
     def mark_discontinuity(self) -> None:
         """The environments start afresh: what comes next does not follow from the newest rows."""
@@ -157,8 +143,6 @@ class SequenceBuffer:
             "run": self._run.copy(),
             "last_whole": self._last_whole.copy(),
             "builder": self._builder.get_state(),
-            # These may change after they were written, so they cannot lie in sealed segments.
-            "extras": {name: array.copy() for name, array in self._extras.arrays.items()},
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -169,8 +153,6 @@ class SequenceBuffer:
         self._run[:] = state["run"]
         self._last_whole[:] = state["last_whole"]
         self._builder.set_state(state["builder"])
-        for name, array in state["extras"].items():
-            self._extras.arrays[name][:] = array
 
     def segments(self) -> list[Segment]:
         """Each copy's sealed runs of rows, and one segment with what is newer, of all copies."""

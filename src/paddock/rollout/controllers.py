@@ -45,9 +45,6 @@ class ControllerManager:
             for key, value in values.items():
                 own[key].copy_(value)
 
-    def names(self) -> list[str]:
-        return sorted(self._controllers)
-
 
 def _own(actor: ActorModule) -> dict[str, Tensor]:
     """An actor's numbers that are not of its parts, which are the experiment's components."""

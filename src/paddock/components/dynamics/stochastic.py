@@ -43,11 +43,6 @@ class CategoricalLatent:
         log_first, log_second = self._probabilities(first).log(), self._probabilities(second).log()
         return (log_first.exp() * (log_first - log_second)).sum((-2, -1))
 
-    def entropy(self, outputs: Tensor) -> Tensor:
-        """[...]: summed over the groups."""
-        probabilities = self._probabilities(outputs)
-        return -(probabilities * probabilities.log()).sum((-2, -1))
-
     def _probabilities(self, outputs: Tensor) -> Tensor:
         plain = outputs.unflatten(-1, (self.classes, -1)).softmax(-2)
         return (1 - self.unimix) * plain + self.unimix / self.classes
@@ -74,10 +69,6 @@ class GaussianLatent:
         ratio = std / other_std
         distance = (mean - other_mean) / other_std
         return (0.5 * (ratio.square() + distance.square() - 1) - ratio.log()).sum(-1)
-
-    def entropy(self, outputs: Tensor) -> Tensor:
-        """[...]: summed over the numbers."""
-        return (self._moments(outputs)[1].log() + 1.4189385).sum(-1)
 
     def _moments(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
         mean, raw = outputs.chunk(2, -1)

@@ -1,24 +1,9 @@
-"""Returns over [T, B], time first: discounted sums, n steps, and the mixture of all n that TD-lambda is."""
+"""Returns over [T, B], time first: the mixture of all n-step returns that TD-lambda is."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
-
-
-def discounted_returns(reward: Tensor, discount: Tensor, last_value: Tensor) -> Tensor:
-    """[T, B]: rewards [T, B], each with a discount [T, B] on all that follows, and `last_value` [B] at the end."""
-    return lambda_returns(reward, torch.zeros_like(reward), discount, last_value, lambda_=1.0)
-
-
-def n_step_returns(reward: Tensor, next_value: Tensor, discount: Tensor, steps: int) -> Tensor:
-    """[T, B]: up to `steps` rewards, then the value of the state reached; fewer where the sequence ends before."""
-    following = next_value
-    for _ in range(steps):
-        returns = reward + discount * following
-        # One step more is a reward, and the return of one step less from the next state on.
-        following = torch.cat([returns[1:], next_value[-1:]])
-    return returns
 
 
 def lambda_returns(
