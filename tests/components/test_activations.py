@@ -2,7 +2,7 @@
 
 import torch
 
-from paddock.components.networks.activations import tanh
+from paddock.components.networks.mlp import tanh
 
 
 def test_tanh_and_its_gradient_are_torchs():

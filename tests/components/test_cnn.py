@@ -3,6 +3,7 @@ import torch
 
 from paddock.components.controllers.policy import PolicyConfig, StochasticPolicy
 from paddock.components.networks.cnn import CNN, CNNConfig
+from paddock.components.networks.images import image_shape, unit_image
 from paddock.core.errors import InputError
 from paddock.core.specs import ArraySpec, Spec
 
@@ -36,3 +37,14 @@ def test_a_policy_hands_the_parts_to_a_network_that_reads_them():
 def test_without_a_picture_there_is_nothing_to_convolve():
     with pytest.raises(InputError, match="needs a picture"):
         CNN(CNNConfig(**NETWORK), spec(observation=((6,), "float32")))
+
+
+@pytest.mark.parametrize("shape", [(3, 6, 8), (6, 8, 3)], ids=["channels first", "channels last"])
+def test_unit_image_has_channels_first_and_numbers_from_0_to_1(shape):
+    part = ArraySpec(shape=shape, dtype="uint8")
+    images = torch.arange(256, dtype=torch.uint8).repeat(2)[: 2 * 144].view(2, *shape)
+    found = unit_image(images, part)
+    channels_first = images if shape[0] == 3 else images.movedim(-1, 1)
+    assert image_shape(part) == found.shape[1:] == (3, 6, 8)
+    assert found.is_contiguous(memory_format=torch.channels_last)
+    assert torch.equal(found, channels_first.float() / 255.0)

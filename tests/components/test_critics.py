@@ -5,9 +5,9 @@ import torch
 from torch import nn
 
 from paddock.components.controllers.critics import Critics, CriticsConfig
+from paddock.components.learning import TargetNetwork
 from paddock.components.networks.cnn import CNN
 from paddock.components.networks.stacked import StackedLinear
-from paddock.components.targets import TargetNetwork
 from paddock.core.specs import ArraySpec, Spec
 
 ACTION = ArraySpec(shape=(2,), dtype="float32", low=-1.0, high=1.0)

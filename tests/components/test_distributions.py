@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import distributions
 
-from paddock.components.distributions import Categorical, Gaussian, SquashedGaussian
+from paddock.components.actions import Categorical, Gaussian, SquashedGaussian
 
 torch.manual_seed(0)
 

@@ -3,9 +3,10 @@ import math
 import pytest
 import torch
 
-from paddock.components.networks.dense import DenseConfig
-from paddock.components.networks.heads import ContinueHead, NumberHead, NumberHeadConfig
-from paddock.components.symlog import (
+from paddock.components.networks.heads import (
+    ContinueHead,
+    NumberHead,
+    NumberHeadConfig,
     expected_bin,
     symexp,
     symlog,
@@ -13,6 +14,7 @@ from paddock.components.symlog import (
     two_hot,
     two_hot_cross_entropy,
 )
+from paddock.components.networks.mlp import DenseConfig
 
 KINDS = ["normal", "symlog", "two_hot", "two_hot_symlog"]
 NUMBERS = [-5e6, -333.0, -1.0, -0.013, 0.0, 0.4, 2.5, 77.0, 1e5]

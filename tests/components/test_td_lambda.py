@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from paddock.components.return_computers.return_scale import ReturnScale, ReturnScaleConfig
+from paddock.components.normalizers import ReturnScale, ReturnScaleConfig
 from paddock.components.return_computers.td_lambda import lambda_returns
 
 T, B = 7, 3

@@ -2,10 +2,9 @@ import pytest
 import torch
 from torch.distributions import Categorical, Independent, Normal, OneHotCategorical, kl_divergence
 
-from paddock.components.dynamics.stochastic import CategoricalLatent, GaussianLatent
-from paddock.components.dynamics.transitions import BlockTransition
+from paddock.components.dynamics.rssm import BlockTransition, CategoricalLatent, GaussianLatent
 from paddock.components.dynamics.world_model import WorldModel, WorldModelConfig
-from paddock.components.representation_learners.decoders import VECTOR
+from paddock.components.representation_learners.autoencoder import VECTOR
 from paddock.core.errors import InputError
 from paddock.core.specs import ArraySpec, Spec
 from paddock.workflows.world_model_update import apply_free_nats, weighted_sum, world_model_losses

@@ -8,9 +8,8 @@ import torch
 from torch import nn
 
 import tiny_tasks  # noqa: F401 - registers the tasks
-from paddock.components.freezing import is_frozen, set_frozen
+from paddock.components.learning import TargetNetwork, is_frozen, set_frozen
 from paddock.components.normalizers import NormalizerConfig, ObservationNormalizer
-from paddock.components.targets import TargetNetwork
 from paddock.core.specs import ArraySpec, Spec
 
 NORMALIZED = "components.observation_normalizer.enabled=true"

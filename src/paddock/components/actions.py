@@ -1,12 +1,21 @@
-"""Actions as the vectors that models read: numbers in [-1, 1] as they are, a choice as one of K."""
+"""Actions: as the vectors that models read, and distributions over them on raw network outputs.
+
+A vector holds numbers in [-1, 1], or a choice as one of K. Distributions are light enough to be used inside a loop.
+"""
 
 from __future__ import annotations
+
+import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from paddock.core.specs import ArraySpec
+
+LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
+LOG_TWO = math.log(2)
 
 
 def vector_size(action: ArraySpec) -> int:
@@ -33,3 +42,87 @@ def previous_actions(vectors: Tensor, is_first: Tensor) -> Tensor:
     """From the action taken upon each row [B, T, A] to the one that led to it; none (zeros) before a first row."""
     before = torch.cat([torch.zeros_like(vectors[:, :1]), vectors[:, :-1]], 1)
     return before * ~is_first.unsqueeze(-1)
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """A diagonal normal distribution; `mean` [..., A], `log_std` [..., A] or [A]."""
+
+    mean: Tensor
+    log_std: Tensor
+
+    def __getitem__(self, index: Tensor) -> Gaussian:
+        return Gaussian(self.mean[index], self.log_std.expand_as(self.mean)[index])
+
+    def sample(self) -> Tensor:
+        return torch.addcmul(self.mean, self.log_std.exp(), torch.randn_like(self.mean))
+
+    def mode(self) -> Tensor:
+        return self.mean
+
+    def log_prob(self, action: Tensor) -> Tensor:
+        """[...]: summed over the action's dimensions."""
+        standard = (action - self.mean) * (-self.log_std).exp()
+        return (-0.5 * standard.square() - self.log_std - LOG_SQRT_TWO_PI).sum(-1)
+
+    def entropy(self) -> Tensor:
+        """[...]: summed over the action's dimensions."""
+        return (0.5 + LOG_SQRT_TWO_PI + self.log_std).expand_as(self.mean).sum(-1)
+
+
+@dataclass(frozen=True)
+class SquashedGaussian:
+    """tanh of a diagonal normal distribution: actions in (-1, 1); `mean` and `log_std` [..., A] are before the tanh."""
+
+    mean: Tensor
+    log_std: Tensor
+
+    def sample(self) -> Tensor:
+        return Gaussian(self.mean, self.log_std).sample().tanh()
+
+    def mode(self) -> Tensor:
+        """The tanh of the mean, as is usual; where the spread is wide the density's true mode lies farther out."""
+        return self.mean.tanh()
+
+    def sample_with_log_prob(self, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """The action [..., A] that standard normal `noise` leads to, and its log-probability [...]; differentiable."""
+        raw = torch.addcmul(self.mean, self.log_std.exp(), noise)
+        return raw.tanh(), self._log_prob(raw, noise)
+
+    def log_prob(self, action: Tensor) -> Tensor:
+        """[...]: summed over the action's dimensions. Actions at the very bounds are taken as just inside."""
+        limit = 1 - torch.finfo(action.dtype).eps
+        raw = action.clamp(-limit, limit).atanh()
+        return self._log_prob(raw, (raw - self.mean) * (-self.log_std).exp())
+
+    def _log_prob(self, raw: Tensor, standard: Tensor) -> Tensor:
+        # Eq. 26, arXiv:1812.05905, with log(1 - tanh(x)^2) = 2 (log 2 - x - softplus(-2x)), which never cancels.
+        normal = -0.5 * standard.square() - self.log_std - LOG_SQRT_TWO_PI
+        return (normal - 2 * (LOG_TWO - raw - functional.softplus(-2 * raw))).sum(-1)
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """A choice among K; `logits` [..., K] need not be normalised."""
+
+    logits: Tensor
+
+    def __getitem__(self, index: Tensor) -> Categorical:
+        return Categorical(self.logits[index])
+
+    def sample(self) -> Tensor:
+        # The Gumbel-max trick: an exponential draw a choice, no normalisation. Drawn in single precision even
+        # under autocast, where the tails of half precision would forbid rare choices.
+        noise = torch.empty_like(self.logits, dtype=torch.float32).exponential_()
+        return (self.logits - noise.log()).argmax(-1)
+
+    def mode(self) -> Tensor:
+        return self.logits.argmax(-1)
+
+    def log_prob(self, action: Tensor) -> Tensor:
+        flat = functional.cross_entropy(self.logits.flatten(0, -2), action.flatten(), reduction="none")
+        return -flat.view(action.shape)
+
+    def entropy(self) -> Tensor:
+        log_probabilities = self.logits.log_softmax(-1)
+        return -(log_probabilities.exp() * log_probabilities).sum(-1)

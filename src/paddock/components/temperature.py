@@ -1,4 +1,4 @@
-"""The price of randomness in maximum-entropy learning: fixed, or learned so that the entropy keeps a target."""
+"""The entropy temperature (alpha) of maximum-entropy learning: fixed, or learned so that the entropy keeps a target."""
 
 from __future__ import annotations
 

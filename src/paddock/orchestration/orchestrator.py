@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from paddock.components.freezing import set_frozen
+from paddock.components.learning import set_frozen
 from paddock.config.schema import instantiate
 from paddock.control.requests import Control
 from paddock.control.service import RunService

@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from paddock.components.compilation import compile_gradients
+from paddock.components.learning import TargetNetwork
 from paddock.components.return_computers.bootstrap import importance_weights
-from paddock.components.targets import TargetNetwork
 from paddock.config.schema import Schema
 from paddock.rollout.result import CollectResult
 from paddock.rollout.value_actor import GreedyActor

@@ -14,11 +14,10 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from paddock.components.actions import Categorical, SquashedGaussian
 from paddock.components.controllers.latent_control import Distribution
-from paddock.components.distributions import Categorical, SquashedGaussian
-from paddock.components.freezing import is_frozen
+from paddock.components.learning import TargetNetwork, is_frozen
 from paddock.components.return_computers.td_lambda import lambda_returns
-from paddock.components.targets import TargetNetwork
 from paddock.workflows.base import Metrics, Phase, Workflow
 from paddock.workflows.context import WorkflowContext
 from paddock.workflows.world_model_update import (
@@ -269,7 +268,7 @@ def replay_returns(sample: Sample, bootstrap: Tensor, *, gamma: float, lambda_: 
 def policy_loss(
     distribution: Distribution, action: Tensor, advantage: Tensor, weight: Tensor, *, entropy_coef: float
 ) -> tuple[Tensor, Tensor]:
-    """REINFORCE with a price on predictability (Eq. 11, arXiv:2301.04104), and the mean entropy.
+    """REINFORCE with an entropy bonus (Eq. 11, arXiv:2301.04104), and the mean entropy.
 
     The distribution and the actions are of [H, N] states; `advantage` and `weight` [H, N] carry no gradient.
     """

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from paddock.components.actions import previous_actions, to_vector
 from paddock.components.dynamics.rssm import Latent
-from paddock.components.freezing import is_frozen
+from paddock.components.learning import is_frozen
 from paddock.config.schema import Schema, TargetSchema
 from paddock.rollout.model_actors import ModelActor
 from paddock.rollout.result import CollectResult

@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import Tensor
 
 from paddock.components.compilation import compile_gradients
-from paddock.components.targets import TargetNetwork
+from paddock.components.learning import TargetNetwork
 from paddock.core.errors import InputError
 from paddock.workflows.base import Metrics, Phase
 from paddock.workflows.context import WorkflowContext

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from paddock.components.compilation import compile_gradients
-from paddock.components.freezing import is_frozen
-from paddock.components.targets import TargetNetwork
+from paddock.components.learning import TargetNetwork, is_frozen
 from paddock.workflows.base import Metrics, Phase
 from paddock.workflows.context import WorkflowContext
 from paddock.workflows.off_policy import ReplayBatch, ReplayConfig, ReplayWorkflow
@@ -105,7 +104,7 @@ def critic_loss(values: Tensor, target: Tensor) -> Tensor:
 
 
 def policy_loss(log_prob: Tensor, value: Tensor, temperature: Tensor) -> Tensor:
-    """What the policy pays for being predictable, less what its actions are worth; both [N]."""
+    """Entropy-regularised policy loss: alpha times the log-probability [N], minus the value [N] of the actions."""
     return (temperature * log_prob - value).mean()
 
 

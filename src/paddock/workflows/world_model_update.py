@@ -11,7 +11,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from paddock.components.freezing import is_frozen
+from paddock.components.learning import is_frozen
 from paddock.config.schema import Schema, TargetSchema
 
 Latent = dict[str, Tensor]

@@ -1,1 +1,1 @@
-"""Planners: action sequences searched for with a model, any model, that can be called."""
+"""What selects actions, and what values them: policies, critics, value functions, planners over any model."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import torch
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
 from paddock.components.actions import vector_size
+from paddock.components.controllers.mean_init import start_mean_at
 from paddock.components.networks.mlp import MLP, MLPConfig, linear
 from paddock.core.errors import InputError
 from paddock.core.specs import Spec
@@ -32,8 +32,9 @@ class DeterministicPolicy(nn.Module):
         self.is_discrete = spec.action.is_discrete
         self.network = MLP(config, config.inputs)
         self.head = linear(self.network.outputs, vector_size(spec.action), gain=0.01)
-        if config.mean_init is not None:
-            self._start_from(config.mean_init)
+        if self.is_discrete and config.mean_init is not None:
+            raise InputError(f"mean_init = {config.mean_init}; it is for continuous actions, and these are choices.")
+        start_mean_at(self.head, config.mean_init, self.head.out_features, squashed=True)
 
     def forward(self, features: Tensor) -> Tensor:
         outputs = self.head(self.network(features))
@@ -42,11 +43,3 @@ class DeterministicPolicy(nn.Module):
         chances = outputs.softmax(-1)
         chosen = functional.one_hot(outputs.argmax(-1), outputs.shape[-1])
         return chosen + (chances - chances.detach())
-
-    def _start_from(self, action: list[float]) -> None:
-        """Begin near this action: an agent that already leans the right way explores there."""
-        size = self.head.out_features
-        if self.is_discrete or len(action) != size or any(abs(number) >= 1 for number in action):
-            raise InputError(f"mean_init = {action}; it is for continuous actions, {size} numbers between -1 and 1.")
-        with torch.no_grad():
-            self.head.bias.copy_(torch.tensor(action).atanh())

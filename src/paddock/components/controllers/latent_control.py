@@ -8,10 +8,10 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from paddock.components.distributions import Categorical, Gaussian, SquashedGaussian
+from paddock.components.actions import Categorical, Gaussian, SquashedGaussian
 from paddock.components.dynamics.rssm import RSSMConfig
-from paddock.components.networks.dense import DenseConfig, dense, scaled_linear
 from paddock.components.networks.heads import NumberHead, NumberHeadConfig
+from paddock.components.networks.mlp import DenseConfig, dense, scaled_linear
 from paddock.config.schema import TargetSchema
 from paddock.core.specs import Spec
 

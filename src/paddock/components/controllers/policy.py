@@ -6,7 +6,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from paddock.components.distributions import Categorical, Gaussian
+from paddock.components.actions import Categorical, Gaussian
+from paddock.components.controllers.mean_init import start_mean_at
 from paddock.components.networks.building import build_network, encode, is_recurrent, unroll
 from paddock.components.networks.mlp import flatten_observation, linear
 from paddock.config.schema import Part, TargetSchema
@@ -39,8 +40,7 @@ class StochasticPolicy(nn.Module):
         self.is_discrete = spec.action.is_discrete
         outputs = spec.action.choices if spec.action.choices is not None else spec.action.size
         self.head = linear(self.network.outputs, outputs, gain=config.head_gain)
-        if config.mean_init is not None:
-            self._start_from(config.mean_init)
+        start_mean_at(self.head, config.mean_init, outputs, squashed=False)
         self.auxiliary_targets = config.auxiliary_targets
         if config.auxiliary_targets is not None:
             if self.is_recurrent:
@@ -81,13 +81,6 @@ class StochasticPolicy(nn.Module):
     def _distribution(self, features: Tensor) -> Gaussian | Categorical:
         outputs = self.head(features)
         return Categorical(outputs) if self.is_discrete else Gaussian(outputs, self.config.log_std_gain * self.log_std)
-
-    def _start_from(self, mean: list[float]) -> None:
-        """Begin with these outputs: an agent that already leans the right way explores there."""
-        if len(mean) != self.head.out_features:
-            raise InputError(f"mean_init has {len(mean)} numbers; this policy has {self.head.out_features} outputs.")
-        with torch.no_grad():
-            self.head.bias.copy_(torch.tensor(mean))
 
 
 class ValueConfig(TargetSchema):

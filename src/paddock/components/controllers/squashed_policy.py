@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from paddock.components.distributions import SquashedGaussian
+from paddock.components.actions import SquashedGaussian
+from paddock.components.controllers.mean_init import start_mean_at
 from paddock.components.networks.building import build_network, encode
 from paddock.components.networks.mlp import linear
 from paddock.config.schema import Part, TargetSchema
-from paddock.core.errors import InputError
 from paddock.core.specs import Spec
 
 
@@ -38,16 +37,8 @@ class SquashedPolicy(nn.Module):
         self.network = build_network(config.network, spec)
         self.size = spec.action.size
         self.head = linear(self.network.outputs, 2 * self.size, gain=config.head_gain)
-        if config.mean_init is not None:
-            self._start_from(config.mean_init)
+        start_mean_at(self.head, config.mean_init, self.size, squashed=True)
 
     def forward(self, observation: dict[str, Tensor]) -> SquashedGaussian:
         mean, log_std = self.head(encode(self.network, observation)).chunk(2, -1)
         return SquashedGaussian(mean, log_std.clamp(*self.config.log_std_range))
-
-    def _start_from(self, action: list[float]) -> None:
-        """Begin near this action: an agent that already leans the right way explores there."""
-        if len(action) != self.size or any(abs(number) >= 1 for number in action):
-            raise InputError(f"mean_init = {action}; it needs {self.size} numbers between -1 and 1.")
-        with torch.no_grad():
-            self.head.bias[: self.size] = torch.tensor(action).atanh()

@@ -5,8 +5,6 @@ Shapes: B environments, T steps, L numbers of the latent state, A of an action's
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import torch
 from pydantic import Field
 from torch import Tensor, nn
@@ -15,10 +13,9 @@ from torch.nn import functional
 from paddock.components.actions import vector_size
 from paddock.components.dynamics.rssm import Latent
 from paddock.components.dynamics.world_model import Observation
-from paddock.components.freezing import is_frozen
-from paddock.components.networks.activations import ACTIVATIONS, Activation
+from paddock.components.learning import is_frozen
 from paddock.components.networks.images import split_parts
-from paddock.components.networks.mlp import flatten_observation, linear, unflatten_observation
+from paddock.components.networks.mlp import Activation, flatten_observation, plain_mlp, unflatten_observation
 from paddock.components.normalizers import RunningMoments
 from paddock.config.schema import TargetSchema
 from paddock.core.errors import InputError
@@ -59,13 +56,13 @@ class LatentModel(nn.Module):
         numbers, latent = sum(part.size for part in spec.observation.values()), config.latent
         actions = vector_size(spec.action)
         self.scale = RunningMoments((numbers,), min_std=1e-2)
-        self.encoder = mlp([numbers, *config.encoder, latent], config.activation)
-        self.dynamics = mlp([latent + actions, *config.dynamics, latent], config.activation)
-        self.reward = mlp([latent, *config.reward, 1], config.activation)
-        self.decoder = mlp([latent, *config.decoder, numbers], config.activation)
+        self.encoder = plain_mlp([numbers, *config.encoder, latent], config.activation)
+        self.dynamics = plain_mlp([latent + actions, *config.dynamics, latent], config.activation)
+        self.reward = plain_mlp([latent, *config.reward, 1], config.activation)
+        self.decoder = plain_mlp([latent, *config.decoder, numbers], config.activation)
         self.goes_on = None  # Checkpoints hold it under this name.
         if config.continue_ is not None:
-            self.goes_on = mlp([latent, *config.continue_, 1], config.activation)
+            self.goes_on = plain_mlp([latent, *config.continue_, 1], config.activation)
 
     def initial(self, batch: int) -> Latent:
         """The latent state before anything was seen."""
@@ -127,11 +124,3 @@ class LatentModel(nn.Module):
     def knows_scale(self) -> bool:
         """Whether anything was seen yet."""
         return bool(self.scale.count > 0)
-
-
-def mlp(sizes: list[int], activation: Activation) -> nn.Sequential:
-    """Linear layers of the given sizes with activations between them; the last one is linear."""
-    layers: list[nn.Module] = []
-    for size_in, size_out in pairwise(sizes):
-        layers += [linear(size_in, size_out), ACTIVATIONS[activation]()]
-    return nn.Sequential(*layers[:-1])

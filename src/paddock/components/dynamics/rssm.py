@@ -14,13 +14,151 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional
 
-from paddock.components.dynamics.stochastic import CategoricalLatent, GaussianLatent
-from paddock.components.dynamics.transitions import BlockTransition, GRUTransition
-from paddock.components.networks.activations import Activation
-from paddock.components.networks.dense import DenseConfig, Norm, dense, normed_activation, scaled_linear
+from paddock.components.networks.mlp import (
+    Activation,
+    BlockLinear,
+    DenseConfig,
+    Norm,
+    dense,
+    dense_layer,
+    make_norm,
+    normed_activation,
+    scaled_linear,
+    tanh,
+    truncated_normal,
+)
 from paddock.config.schema import Schema
 
+MIN_STD = 0.1
 Latent = dict[str, Tensor]
+
+
+class CategoricalLatent:
+    """`groups` independent choices among `classes`, one-hot; raw outputs are logits of the same layout.
+
+    All groups' first classes come first, then their second ones: the sums over the few classes then run over many
+    groups side by side, which is several times faster than the other way round.
+    `unimix` of every probability is uniform, so that no choice ever becomes impossible (arXiv:2301.04104).
+    """
+
+    def __init__(self, groups: int, classes: int, unimix: float) -> None:
+        self.classes = classes
+        self.unimix = unimix
+        self.size = self.outputs = groups * classes
+
+    def noise(self, *shape: int, device: torch.device) -> Tensor:
+        """For `draw`: exponential draws, by which the largest ratio is a sample (the Gumbel-max trick)."""
+        return torch.rand(*shape, self.size, device=device).log_().neg_()  # Much faster than `exponential_`.
+
+    def draw(self, outputs: Tensor, noise: Tensor) -> Tensor:
+        """[..., size] one-hot, with the probabilities' gradient (straight through)."""
+        probabilities = self._probabilities(outputs)
+        ratio = probabilities.detach() / noise.unflatten(-1, (self.classes, -1))
+        drawn = (ratio == ratio.amax(-2, keepdim=True)).to(outputs.dtype)
+        if probabilities.requires_grad:
+            drawn = drawn + (probabilities - probabilities.detach())
+        return drawn.flatten(-2)
+
+    def kl(self, first: Tensor, second: Tensor) -> Tensor:
+        """[...]: Kullback-Leibler divergence of the first from the second, both raw outputs [..., outputs]."""
+        log_first, log_second = self._probabilities(first).log(), self._probabilities(second).log()
+        return (log_first.exp() * (log_first - log_second)).sum((-2, -1))
+
+    def _probabilities(self, outputs: Tensor) -> Tensor:
+        plain = outputs.unflatten(-1, (self.classes, -1)).softmax(-2)
+        return (1 - self.unimix) * plain + self.unimix / self.classes
+
+
+class GaussianLatent:
+    """`size` independent normal numbers; raw outputs [..., 2 * size] are means and what becomes deviations."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.outputs = 2 * size
+
+    def noise(self, *shape: int, device: torch.device) -> Tensor:
+        return torch.randn(*shape, self.size, device=device)
+
+    def draw(self, outputs: Tensor, noise: Tensor) -> Tensor:
+        """[..., size], with the gradient of mean and std."""
+        mean, std = self._moments(outputs)
+        return torch.addcmul(mean, std, noise)
+
+    def kl(self, first: Tensor, second: Tensor) -> Tensor:
+        """[...]: Kullback-Leibler divergence of the first from the second, both raw outputs [..., outputs]."""
+        (mean, std), (other_mean, other_std) = self._moments(first), self._moments(second)
+        ratio = std / other_std
+        distance = (mean - other_mean) / other_std
+        return (0.5 * (ratio.square() + distance.square() - 1) - ratio.log()).sum(-1)
+
+    def _moments(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
+        mean, raw = outputs.chunk(2, -1)
+        return mean, functional.softplus(raw) + MIN_STD
+
+
+class GRUTransition(nn.Module):
+    """Stochastic part and action through one layer into a gated recurrent unit that is normalised as a whole
+    (arXiv:2010.02193)."""
+
+    def __init__(self, deter: int, stoch: int, action: int, hidden: int, *, activation: Activation, norm: Norm) -> None:
+        super().__init__()
+        self.from_action = scaled_linear(action, hidden)
+        self.from_stoch = nn.Linear(stoch, hidden, bias=False)
+        self.joined = nn.Sequential(*normed_activation(hidden, activation, norm))
+        self.gates = nn.Sequential(scaled_linear(hidden + deter, 3 * deter), *make_norm(3 * deter, norm))
+
+    def prepare(self, action: Tensor) -> Tensor:
+        """[..., A] to [..., hidden]."""
+        return self.from_action(action)
+
+    def forward(self, deter: Tensor, stoch: Tensor, prepared: Tensor) -> Tensor:
+        """[B, D], [B, S] and one step of what was prepared, to [B, D]."""
+        joined = self.joined(torch.addmm(prepared, stoch, self.from_stoch.weight.T))
+        return gated(self.gates(torch.cat([joined, deter], -1)).chunk(3, -1), deter)
+
+
+class BlockTransition(nn.Module):
+    """A gated recurrent unit with block-diagonal weights, each block of which reads everything once
+    (DreamerV3 of 2024: many numbers remembered at the cost of few)."""
+
+    def __init__(
+        self, deter: int, stoch: int, action: int, hidden: int, blocks: int, *, activation: Activation, norm: Norm
+    ) -> None:
+        super().__init__()
+        self.blocks = blocks
+        self.from_deter = nn.Sequential(*dense_layer(deter, hidden, activation, norm))
+        self.from_stoch = nn.Sequential(*dense_layer(stoch, hidden, activation, norm))
+        self.from_action = nn.Sequential(*dense_layer(action, hidden, activation, norm))
+        # One layer over [own block, all of deter, stoch, action], the weights of each part apart.
+        self.own = BlockLinear(blocks, deter, deter, bias=False)
+        self.shared = nn.Linear(2 * hidden, deter, bias=False)
+        self.shared_action = scaled_linear(hidden, deter)
+        self._scale_as_one(deter // blocks, hidden)
+        self.joined = nn.Sequential(*normed_activation(deter, activation, norm))
+        self.gates = BlockLinear(blocks, deter, 3 * deter, bias=True)
+
+    def prepare(self, action: Tensor) -> Tensor:
+        """[..., A] to [..., D]: all that the action adds."""
+        return self.shared_action(self.from_action(action))
+
+    def forward(self, deter: Tensor, stoch: Tensor, prepared: Tensor) -> Tensor:
+        """[B, D], [B, S] and one step of what was prepared, to [B, D]."""
+        everything = torch.cat([self.from_deter(deter), self.from_stoch(stoch)], -1)
+        own = self.own(deter).transpose(0, 1).flatten(1)
+        joined = self.joined(torch.addmm(prepared, everything, self.shared.weight.T) + own)
+        before = deter.unflatten(-1, (self.blocks, -1)).transpose(0, 1)
+        return gated(self.gates(joined).chunk(3, -1), before).transpose(0, 1).flatten(1)
+
+    def _scale_as_one(self, block: int, hidden: int) -> None:
+        for weight in (self.own.weight, self.shared.weight, self.shared_action.weight):
+            truncated_normal(weight.data, block + 3 * hidden)
+
+
+def gated(gates: list[Tensor] | tuple[Tensor, ...], before: Tensor) -> Tensor:
+    """A gated step from raw gates (reset, candidate, update); it begins by remembering more than it takes in."""
+    reset, candidate, update = gates
+    candidate = tanh(reset.sigmoid() * candidate)
+    return torch.lerp(before, candidate, (update - 1).sigmoid())
 
 
 class RSSMConfig(Schema):

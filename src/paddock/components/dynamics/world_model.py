@@ -11,11 +11,11 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from paddock.components.dynamics.rssm import RSSM, Latent, RSSMConfig
-from paddock.components.freezing import is_frozen
-from paddock.components.networks.dense import DenseConfig
+from paddock.components.learning import is_frozen
 from paddock.components.networks.heads import ContinueHead, NumberHead, NumberHeadConfig
-from paddock.components.representation_learners.decoders import ObservationDecoder
-from paddock.components.representation_learners.encoders import (
+from paddock.components.networks.mlp import DenseConfig
+from paddock.components.representation_learners.autoencoder import (
+    ObservationDecoder,
     ObservationEncoder,
     ObservationEncoderConfig,
     ObservationNetConfig,

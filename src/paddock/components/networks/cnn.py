@@ -8,9 +8,8 @@ from itertools import pairwise
 from pydantic import Field, model_validator
 from torch import nn
 
-from paddock.components.networks.activations import ACTIVATIONS
 from paddock.components.networks.images import ImageEncoder
-from paddock.components.networks.mlp import MLPConfig
+from paddock.components.networks.mlp import ACTIVATIONS, MLPConfig
 from paddock.core.errors import InputError
 from paddock.core.specs import Spec
 

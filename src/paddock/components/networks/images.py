@@ -24,10 +24,8 @@ class ImageEncoder(nn.Module):
         if not pictures:
             name = type(self).__name__
             raise InputError(f"the {name} needs a picture (uint8 with three axes) in the observation; use an MLP here.")
-        self._is_channels_first = {name: part.shape[0] < part.shape[-1] for name, part in pictures.items()}
-        self.convolutions = nn.ModuleDict(
-            {name: self._reader(*self._shape_of(name, part)) for name, part in pictures.items()}
-        )
+        self._images = pictures
+        self.convolutions = nn.ModuleDict({name: self._reader(*image_shape(part)) for name, part in pictures.items()})
         with torch.no_grad():
             sizes = [
                 self.convolutions[name](self._prepared(name, torch.zeros(1, *part.shape))).shape[1]
@@ -46,21 +44,35 @@ class ImageEncoder(nn.Module):
         """What reads one picture: [B, channels, height, width] from -0.5 to 0.5, to features [B, F]."""
         raise NotImplementedError
 
-    def _shape_of(self, name: str, part: ArraySpec) -> tuple[int, int, int]:
-        first, second, third = part.shape
-        return (first, second, third) if self._is_channels_first[name] else (third, first, second)
-
     def _prepared(self, name: str, picture: Tensor) -> Tensor:
-        channels_first = picture if self._is_channels_first[name] else picture.movedim(-1, 1)
-        # Convolutions on a CPU are up to twice as fast when a pixel's channels lie side by side in memory; bytes are
-        # moved there, which is cheaper than moving what becomes of them.
-        return channels_first.contiguous(memory_format=torch.channels_last).float().div_(255.0).sub_(0.5)
+        # A world model's images are from 0 to 1, because its decoder ends in a sigmoid; saved networks of both kinds
+        # know nothing but their own range.
+        return unit_image(picture, self._images[name]).sub_(0.5)
 
 
 def split_parts(spec: Spec) -> tuple[dict[str, ArraySpec], list[str]]:
     """The pictures among an observation's parts, and the names of the others."""
     pictures = {name: part for name, part in spec.observation.items() if is_image(part)}
     return pictures, [name for name in spec.observation if name not in pictures]
+
+
+def unit_image(picture: Tensor, part: ArraySpec) -> Tensor:
+    """uint8 [N, ...] to [N, channels, height, width] from 0 to 1, in memory of its own."""
+    channels_first = picture if is_channels_first(part.shape) else picture.movedim(-1, 1)
+    # Convolutions on a CPU are up to twice as fast when a pixel's channels lie side by side in memory; bytes are
+    # moved there, which is cheaper than moving what becomes of them.
+    return channels_first.contiguous(memory_format=torch.channels_last) / 255.0
+
+
+def image_shape(part: ArraySpec) -> tuple[int, int, int]:
+    """(channels, height, width) of an image, whichever way it lies."""
+    first, second, third = part.shape
+    return (first, second, third) if is_channels_first(part.shape) else (third, first, second)
+
+
+def is_channels_first(shape: tuple[int, ...]) -> bool:
+    """Whether an image of this shape is [channels, height, width]: the shorter end is the channels."""
+    return shape[0] < shape[-1]
 
 
 def is_image(part: ArraySpec) -> bool:

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from paddock.components.networks.activations import ACTIVATIONS
-from paddock.components.networks.mlp import MLPConfig
+from paddock.components.networks.mlp import ACTIVATIONS, MLPConfig
 
 
 class StackedLinear(nn.Module):

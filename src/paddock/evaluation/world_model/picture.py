@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from paddock.components.networks.images import is_channels_first
 from paddock.evaluation.world_model.episode import Episode
 from paddock.evaluation.world_model.probe import Errors
 from paddock.render.canvas import Canvas, Colour, Polygon, Polyline, Text
@@ -87,7 +88,7 @@ def _reading_frames(episode: Episode) -> Iterator[np.ndarray]:
 def _enlarged(picture: np.ndarray) -> np.ndarray:
     """A picture of any channels [H, W, C] as RGB, large enough to see."""
     values = np.clip(picture, 0, 255).astype(np.uint8)
-    if values.shape[0] < values.shape[-1]:  # Channels come first.
+    if is_channels_first(values.shape):
         values = np.moveaxis(values, 0, -1)
     rgb = values[..., :3] if values.shape[-1] % 3 == 0 else values[..., :1].repeat(3, -1)
     zoom = max(SCENE // 2 // rgb.shape[0], 1)

@@ -1,5 +1,5 @@
-"""How well a world model knows the world: it is shown the beginning of episodes it never learned from, and then has to
-tell what the actions lead to with its eyes closed.
+"""Open-loop errors of a world model: it sees the beginning of held-out episodes, and then predicts what the actions lead
+to without any further observation.
 
 Shapes: B windows, C steps of context, H imagined steps, A numbers in an action's vector.
 """

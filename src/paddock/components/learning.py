@@ -1,12 +1,30 @@
-"""Target networks: slow copies of what is learned, which learning aims at."""
+"""What may learn, and what follows: components that a phase freezes, and target networks.
+
+The optimizers pass over frozen parameters; what else a component learns (running statistics, a target's steps towards
+its source) asks here.
+"""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-from paddock.components.freezing import is_frozen
 from paddock.components.torch_internals import copy_each, lerp_each
+
+_FLAG = "_paddock_is_frozen"  # for those without parameters
+
+
+def set_frozen(component: nn.Module, frozen: bool) -> None:
+    """Forbid or allow a component and all of its parts to learn."""
+    component.requires_grad_(not frozen)
+    for part in component.modules():
+        setattr(part, _FLAG, frozen)
+
+
+def is_frozen(component: nn.Module) -> bool:
+    """Whether the phase forbids that this component learns."""
+    first = next(component.parameters(), None)
+    return getattr(component, _FLAG, False) or (first is not None and not first.requires_grad)
 
 
 class TargetNetwork:
