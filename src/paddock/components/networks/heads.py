@@ -49,7 +49,7 @@ def two_hot(values: Tensor, bins: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def two_hot_cross_entropy(logits: Tensor, values: Tensor, bins: Tensor) -> Tensor:
-    """[...]: cross-entropy of the bins' logits [..., K] to M two-hot values [..., M], summed; Eq. 10, arXiv:2301.04104."""
+    """[...]: cross-entropy of bins' logits [..., K] to M two-hot values [..., M], summed; Eq. 10, arXiv:2301.04104."""
     return TwoHotCrossEntropy.apply(logits, *two_hot(values, bins))
 
 

@@ -1,5 +1,5 @@
-"""Open-loop errors of a world model: it sees the beginning of held-out episodes, and then predicts what the actions lead
-to without any further observation.
+"""Open-loop errors of a world model: it sees the beginning of held-out episodes, and then predicts what the actions
+lead to without any further observation.
 
 Shapes: B windows, C steps of context, H imagined steps, A numbers in an action's vector.
 """
