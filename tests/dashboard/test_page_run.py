@@ -85,11 +85,11 @@ def test_two_browsers_and_a_server_that_was_killed(server, pages):
     server.kill()
     for page in (first, second):
         seen(page, "s.connection === 'lost'")
-        expect(page.get_by_text("Server away")).to_be_visible()
+        expect(page.get_by_text("Server not reachable")).to_be_visible()
     server.start()
     for page in (first, second):
         seen(page, f"s.connection === 'open' && s.status.agent_steps > {steps}")
-        expect(page.get_by_text("Server away")).to_be_hidden()
+        expect(page.get_by_text("Server not reachable")).to_be_hidden()
         sequence = seen(page, "s.snapshot.sequence")
         seen(page, f"s.snapshot.sequence !== {sequence}")
     pages.assert_quiet(server.address, away=True)

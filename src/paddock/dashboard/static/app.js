@@ -49,17 +49,17 @@ async function navigate() {
 }
 
 async function notFound() {
-  replace(main, empty('No such page', 'This address leads nowhere.', html('a', { class: 'button strong', href: '#/' }, 'All runs')));
+  replace(main, empty('No such page', 'Page not found.', html('a', { class: 'button strong', href: '#/' }, 'All runs')));
   return () => {};
 }
 
 function failure(error) {
-  const title = error.status === 404 ? 'Not here' : error.status === 0 ? 'No answer' : 'That did not work';
+  const title = error.status === 404 ? 'Not here' : error.status === 0 ? 'No answer' : 'Failed';
   return empty(title, error.message, button('Try again', navigate, { class: 'strong' }), html('a', { class: 'button', href: '#/' }, 'All runs'));
 }
 
 onReachable((isReachable) => {
-  link.textContent = isReachable ? '' : 'Server away, trying again…';
+  link.textContent = isReachable ? '' : 'Server not reachable, reconnecting…';
   document.body.classList.toggle('away', !isReachable);
 });
 document.getElementById('skip').addEventListener('click', (event) => {

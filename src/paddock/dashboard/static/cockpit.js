@@ -65,7 +65,7 @@ class Cockpit {
     this.lapList = html('ol', { class: 'laps', reversed: true });
     this.chip = html('span', {});
     this.ping = html('span', { class: 'soft small', title: 'To the server and back' });
-    this.notice = html('p', { class: 'soft small' }, 'Press ↑ to go. Laps that stay on the road count, and are kept.');
+    this.notice = html('p', { class: 'soft small' }, 'Press ↑ to go. Laps that stay on the road count and are saved.');
     this.element = html('div', { class: 'run drive' },
       html('div', { class: 'pitwall' }, html('div', { class: 'left' }, this.stage.element),
         html('div', { class: 'right' },

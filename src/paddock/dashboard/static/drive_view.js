@@ -28,7 +28,7 @@ export async function openGarage(main, { query }) {
   const board = html('div', { class: 'small soft' });
   const cards = html('div', { class: 'cards tracks', role: 'radiogroup', 'aria-label': 'Track' });
   const form = html('form', { class: 'start' }, html('div', {}, trouble, cards), html('aside', { class: 'card sticky' }, html('h2', {}, 'Your drive'),
-    field('Car', car), field('Opponent', opponent, 'Saved policies of this folder race you on the tracks that they know, and on others as well as they can.'), note,
+    field('Car', car), field('Opponent', opponent, 'Race against saved policies of this folder. Most drive well only on the tracks of their training.'), note,
     html('div', { class: 'field' }, html('span', {}, 'Who steers'), choice('Who steers', MODE_CHOICES, mode, (value) => { mode = value; })),
     problem, html('div', { class: 'row' }, start), help(), board));
   const chosen = () => form.querySelector('input[name=track]:checked')?.value;
@@ -86,7 +86,7 @@ export async function openGarage(main, { query }) {
     location.hash = `#/drive/${encodeURIComponent(id)}`;
   });
   replace(main, html('header', { class: 'head' }, html('div', {}, html('h1', {}, 'Take the wheel'),
-    html('p', { class: 'soft' }, 'Keyboard, gamepad or touch. Your laps are kept, as ghosts and as examples to learn from.'))), form);
+    html('p', { class: 'soft' }, 'Keyboard, gamepad or touch. Your laps are saved as ghosts and as demonstrations.'))), form);
   showTracks(tracks);
   refresh();
   return () => clearTimeout(timer);
@@ -104,7 +104,7 @@ export function unknownTrack(name, { tracks = [], procedural = 0 }, track) {
   if (!track || tracks.includes(track) || (!procedural && !tracks.length)) return null;
   if (procedural) return `${name} was trained on ${procedural} generated circuits; ${track} is new to it.`;
   return `${name} was trained on ${list(tracks)} only and has never driven ${track}: it may leave the road and stay there. `
-    + 'The experiment racing_multi_track trains an agent for circuits that it has never seen.';
+    + 'The experiment racing_multi_track trains an agent for unseen circuits.';
 }
 
 function policyName(row) {

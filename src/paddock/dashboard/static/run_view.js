@@ -65,7 +65,7 @@ class RunPage {
 
   /** A menu of other runs whose curves may lie over this one's. */
   _overlay() {
-    const menu = html('select', { 'aria-label': 'Lay another run over the curves' }, html('option', { value: '' }, 'Compare with…'));
+    const menu = html('select', { 'aria-label': 'Overlay another run' }, html('option', { value: '' }, 'Compare with…'));
     get('/api/runs').then((rows) => {
       for (const row of rows.filter((one) => one.id !== this.id && one.kind !== 'driving').slice(0, 60))
         menu.append(html('option', { value: row.id }, row.name));

@@ -24,7 +24,7 @@ export async function openStart(main, { query }) {
   }
   const form = html('form', { class: 'start' }, cards, html('aside', { class: 'card sticky' }, html('h2', {}, 'Options'),
     field('Name', name), field('Seed', seed),
-    field('Overrides', overrides, 'Numbers and known words, as on the command line. What names files, code or commands is set there only.'),
+    field('Overrides', overrides, 'Numbers and known words, as on the command line. Keys that name files, code or commands can be set there only.'),
     html('div', { class: 'row' }, EXAMPLES.map((text) => button(text, () => add(text), { class: 'chip small' }))),
     problem, html('div', { class: 'row' }, start)));
 
