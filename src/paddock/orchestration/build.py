@@ -10,15 +10,26 @@ from rich.console import Console
 
 from paddock.config.moved import short_name
 from paddock.config.schema import instantiate
+from paddock.control.requests import Control
+from paddock.control.service import RunService
 from paddock.core import permission
 from paddock.core.errors import InputError
 from paddock.core.seeding import derive_seed, seed_everything
 from paddock.environments.calls import set_name
 from paddock.environments.spaces import spec_of
+from paddock.evaluation.evaluator import evaluate
 from paddock.experiments.run import RunFolder
+from paddock.orchestration.checkpoint import CheckpointStore
+from paddock.orchestration.collaborators import Collaborators
 from paddock.orchestration.compatibility import check_actions
+from paddock.orchestration.diagnostics import Diagnostics
+from paddock.orchestration.folder_watch import Home
 from paddock.orchestration.loggers import make_loggers
+from paddock.orchestration.metrics import Metrics
+from paddock.orchestration.monitoring.monitor import Monitor
 from paddock.orchestration.orchestrator import Orchestrator
+from paddock.orchestration.phase_scheduler import PhaseScheduler
+from paddock.orchestration.policies import PolicyStore
 from paddock.orchestration.schema import ExperimentConfig
 from paddock.orchestration.sizes import allocated, check_copies, check_parts
 from paddock.orchestration.terminal import Limits
@@ -29,7 +40,7 @@ from paddock.workflows.context import Counters, WorkflowContext
 
 
 def build(config: ExperimentConfig, run: RunFolder, console: Console) -> Orchestrator:
-    """Make environments, components, optimizers, buffers, controllers and loggers, and hand them over."""
+    """Make everything that the configuration names and everything that the loop works with, and hand it over."""
     torch.set_num_threads(config.threads)
     seed_everything(config.seed)
     device = _device(config.device)
@@ -60,8 +71,35 @@ def build(config: ExperimentConfig, run: RunFolder, console: Console) -> Orchest
     )
     workflow: Workflow = instantiate(config.workflow)
     workflow.initialize(context)
-    loggers = partial(_loggers, config, run, console)
-    return Orchestrator(config, run, workflow, context, permission.keep(partial(make_environment, config)), loggers)
+    return Orchestrator(config, run, workflow, context, _collaborators(config, run, console, context))
+
+
+def _collaborators(
+    config: ExperimentConfig, run: RunFolder, console: Console, context: WorkflowContext
+) -> Collaborators:
+    metrics, control, settings = Metrics(), Control(), config.evaluation
+    records = {settings.metric: "high", **settings.records}
+    return Collaborators(
+        metrics=metrics,
+        scheduler=PhaseScheduler(list(config.training.phases.values()), metrics.latest),
+        checkpoints=CheckpointStore(run.checkpoints, config.checkpoint),
+        policies=PolicyStore(run, config.environment.to_dict(), records, config.checkpoint.keep_policies),
+        control=control,
+        monitor=Monitor(
+            config.monitoring,
+            run,
+            control,
+            metric=settings.metric,
+            agent_steps=lambda: context.counters.agent_steps,
+        ),
+        diagnostics=Diagnostics(config.debug, context.components),
+        home=Home(run),
+        evaluator=evaluate if settings.evaluator is None else instantiate(settings.evaluator),
+        probes=[instantiate(part) for part in settings.probes.values()],
+        make_eval_env=permission.keep(partial(make_environment, config)),
+        make_loggers=partial(_loggers, config, run, console),
+        make_service=RunService,
+    )
 
 
 def make_environment(config: ExperimentConfig, num_envs: int, render_mode: str | None = None) -> VectorEnv:

@@ -6,14 +6,12 @@ import logging
 import os
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from paddock.components.learning import set_frozen
-from paddock.config.schema import instantiate
-from paddock.control.requests import Control
-from paddock.control.service import RunService
 from paddock.core.cadence import Every
 from paddock.core.clock import now
 from paddock.core.errors import InputError, NonFiniteError, PaddockError
@@ -21,23 +19,19 @@ from paddock.core.files import make_folder, replace_file
 from paddock.core.seeding import get_random_state, set_random_state
 from paddock.core.trees import save_tree
 from paddock.environments.calls import CutOff, EnvironmentFailure
-from paddock.evaluation.evaluator import Evaluator, Probe, evaluate, record_video
+from paddock.evaluation.evaluator import record_video
 from paddock.evaluation.results import keep_result
 from paddock.experiments.run import RunFolder
 from paddock.experiments.store.store import register
-from paddock.orchestration.checkpoint import Checkpoint, CheckpointStore
-from paddock.orchestration.diagnostics import Diagnostics
-from paddock.orchestration.folder_watch import Home
+from paddock.orchestration.checkpoint import Checkpoint
+from paddock.orchestration.collaborators import Collaborators
 from paddock.orchestration.loggers import JsonLines, Logger, Row, rewind_log
-from paddock.orchestration.metrics import Metrics
-from paddock.orchestration.monitoring.monitor import Monitor
-from paddock.orchestration.phase_scheduler import COLLECT, EVALUATE, Action, PhaseConfig, PhaseScheduler
-from paddock.orchestration.policies import BEST, LATEST, PolicyStore
+from paddock.orchestration.phase_scheduler import COLLECT, EVALUATE, Action, PhaseConfig
+from paddock.orchestration.policies import BEST, LATEST
 from paddock.orchestration.schema import ExperimentConfig
 from paddock.orchestration.served_run import OrchestratedRun
 from paddock.orchestration.stopwatch import Stopwatch
 from paddock.orchestration.terminal import STOPPING, Standing, Terminal
-from paddock.rollout.episodes import MakeEnv
 from paddock.workflows.base import Workflow
 from paddock.workflows.context import Counters, WorkflowContext
 
@@ -65,46 +59,37 @@ class Orchestrator:
         run: RunFolder,
         workflow: Workflow,
         context: WorkflowContext,
-        make_eval_env: MakeEnv,
-        loggers: Callable[[int], list[Logger]],
+        given: Collaborators,
     ) -> None:
         self.config = config
         self.run_folder = run
         self.workflow = workflow
         self.context = context
         self.counters = context.counters
-        self.metrics = Metrics()
-        self.scheduler = PhaseScheduler(list(config.training.phases.values()), self.metrics.latest)
-        self.checkpoints = CheckpointStore(run.checkpoints, config.checkpoint)
-        self.control = Control()
-        self.monitor = Monitor(
-            config.monitoring,
-            run,
-            self.control,
-            metric=config.evaluation.metric,
-            agent_steps=lambda: self.counters.agent_steps,
-        )
-        self.diagnostics = Diagnostics(config.debug, context.components)
-        self.is_paused = False
-        self.ends_after: int | None = None  # agent steps, where somebody wants less than the configuration
-        self.make_eval_env = make_eval_env
-        evaluator = config.evaluation.evaluator
-        self._evaluator: Evaluator = evaluate if evaluator is None else instantiate(evaluator)
-        self._probes: list[Probe] = [instantiate(part) for part in config.evaluation.probes.values()]
-        self._make_loggers = loggers
+        self.metrics = given.metrics
+        self.scheduler = given.scheduler
+        self.checkpoints = given.checkpoints
+        self.control = given.control
+        self.monitor = given.monitor
+        self.diagnostics = given.diagnostics
+        self.make_eval_env = given.make_eval_env
+        self._policies = given.policies
+        self._home = given.home
+        self._evaluator = given.evaluator
+        self._probes = given.probes
+        self._make_loggers = given.make_loggers
+        self._loggers: list[Logger] = []
+        self._stopwatch = Stopwatch("collect", "update", "evaluate", "checkpoint", "sample")
         self._is_log_due = Every(config.logging.every_steps)
         self._is_save_due = Every(config.checkpoint.every_steps) if config.checkpoint.every_steps else None
+        self._is_save_wanted = False
+        self.is_paused = False
+        self.ends_after: int | None = None  # agent steps, where somebody wants less than the configuration
         self._best_score: float | None = None
         self._last_evaluation: dict[str, Any] | None = None
-        self._is_save_wanted = False
         self._entered: str | None = None  # the phase of what was last done, which the next row is about
         self._seconds_before = 0.0
-        self._stopwatch = Stopwatch("collect", "update", "evaluate", "checkpoint", "sample")
-        records = {config.evaluation.metric: "high", **config.evaluation.records}
-        self._policies = PolicyStore(run, config.environment.to_dict(), records, config.checkpoint.keep_policies)
-        self.service = RunService(OrchestratedRun(self))
-        self._home = Home(run)
-        self._loggers: list[Logger] = []
+        self.service = given.make_service(OrchestratedRun(self))
 
     def run(self) -> Outcome:
         """Train to the end, or until asked to stop; either way everything is saved and closed."""
@@ -190,47 +175,54 @@ class Orchestrator:
 
     def _perform(self, action: Action) -> None:
         """Do one action and tell the scheduler what it came to."""
-        before = self.counters.updates
         if action.hook == COLLECT:
-            with self._stopwatch.timing("collect"):
-                result = self.workflow.collect_step(action.steps, phase=action.phase)
-            self.counters.agent_steps += result.steps
-            self.counters.env_frames += result.extras.get("env_frames", result.steps)
-            self.metrics.add(result.metrics)
-            self.scheduler.advance(action, steps=result.steps)
+            self._collect(action)
         elif action.hook == EVALUATE:
             self._evaluate()
             self.scheduler.advance(action)
-        elif self._update(action):
+        elif (batch := self._batch_for(action.phase)) is None:
+            self.scheduler.skip()
+        else:
+            before = self.counters.updates
+            with self._keeping_faults(action, batch), self._stopwatch.timing("update"), self.diagnostics.watching():
+                metrics = getattr(self.workflow, action.hook)(batch, phase=action.phase)
+            self.metrics.add(metrics)
+            self.metrics.add(self.diagnostics.statistics())
             if self.counters.updates == before:
                 self.counters.updates += 1
             self.scheduler.advance(action, updates=self.counters.updates - before)
-        else:
-            self.scheduler.skip()
 
-    def _update(self, action: Action) -> bool:
-        """Have the workflow learn from a batch; False while the buffer has too little for one."""
-        buffer = self.context.buffers[action.phase.buffer or ""]
+    def _collect(self, action: Action) -> None:
+        with self._stopwatch.timing("collect"):
+            result = self.workflow.collect_step(action.steps, phase=action.phase)
+        self.counters.agent_steps += result.steps
+        self.counters.env_frames += result.extras.get("env_frames", result.steps)
+        self.metrics.add(result.metrics)
+        self.scheduler.advance(action, steps=result.steps)
+
+    def _batch_for(self, phase: PhaseConfig) -> dict[str, Any] | None:
+        """A batch of the phase's buffer; None while it holds too little for one."""
+        buffer = self.context.buffers[phase.buffer or ""]
         if not buffer.can_sample():
-            if action.phase.type == "offline":
-                raise InputError(
-                    f"phase '{action.phase.name}' learns from buffer '{action.phase.buffer}', which holds too little."
-                )
-            return False
+            if phase.type == "offline":
+                raise InputError(f"phase '{phase.name}' learns from buffer '{phase.buffer}', which holds too little.")
+            return None
         with self._stopwatch.timing("sample"):
-            batch = buffer.sample()
+            return buffer.sample()
+
+    @contextmanager
+    def _keeping_faults(self, action: Action, batch: Any) -> Iterator[None]:
+        """Around one update: the batch that made a number that is not finite is kept."""
         try:
-            with self._stopwatch.timing("update"), self.diagnostics.watching():
-                metrics = getattr(self.workflow, action.hook)(batch, phase=action.phase)
+            yield
         except NonFiniteError as error:
-            folder = self._keep_fault(batch)
+            folder = self.run_folder.faults / f"step-{self.counters.agent_steps:012d}"
+            folder.mkdir(parents=True, exist_ok=True)
+            save_tree(folder, "batch", batch)
             raise PaddockError(
                 f"{error} in phase '{action.phase.name}', {action.hook}, after {self.counters.agent_steps:,} steps. "
                 f"The batch that made it is kept in '{folder}'; the checkpoints before it are sound."
             ) from error
-        self.metrics.add(metrics)
-        self.metrics.add(self.diagnostics.statistics())
-        return True
 
     def _evaluate(self) -> None:
         with self._stopwatch.timing("evaluate"):
@@ -478,9 +470,3 @@ class Orchestrator:
         )
         self._fail(message)
         return PaddockError(message)
-
-    def _keep_fault(self, batch: Any) -> str:
-        folder = self.run_folder.faults / f"step-{self.counters.agent_steps:012d}"
-        folder.mkdir(parents=True, exist_ok=True)
-        save_tree(folder, "batch", batch)
-        return str(folder)
