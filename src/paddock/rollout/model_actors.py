@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from paddock.components.actions import from_vector, to_vector, vector_size
 from paddock.components.dynamics.imagination import score_by
+from paddock.components.dynamics.protocol import WorldModel
 from paddock.components.dynamics.rssm import Latent
 from paddock.config.schema import Part, Schema, TargetSchema, instantiate
 from paddock.core.errors import InputError
@@ -61,8 +62,9 @@ class ModelActor(ActorModule):
         self.ez_greedy = EZGreedy(config.ez_greedy, spec.action)
 
     @property
-    def world_model(self) -> Any:
-        return self.parts[self.config.world_model]
+    def world_model(self) -> WorldModel:
+        model: Any = self.parts[self.config.world_model]
+        return model
 
     def initial_state(self, n: int) -> ActorState:
         latent = {name: part.detach() for name, part in self.world_model.initial(n).items()}
@@ -166,7 +168,8 @@ class StochasticActor(PolicyOverModel):
     """The policy's answer is a distribution: a sample of it, or its mode."""
 
     def read(self, answer: Any, *, deterministic: bool) -> Tensor:
-        return self.world_model.encode_action(answer.mode() if deterministic else answer.sample())
+        model: Any = self.world_model
+        return model.encode_action(answer.mode() if deterministic else answer.sample())
 
 
 class PlanningActorConfig(ModelActorConfig):

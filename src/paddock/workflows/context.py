@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from paddock.buffers.buffer import Buffer
+from paddock.components.optimizers.optimizer import Optimizer
 from paddock.config.schema import TargetSchema
 from paddock.core.specs import Spec
 from paddock.rollout.controllers import ControllerManager
@@ -31,8 +33,8 @@ class WorkflowContext:
     config: TargetSchema
     device: torch.device
     components: Mapping[str, Any]
-    buffers: Mapping[str, Any]
-    optimizers: Mapping[str, Any]
+    buffers: Mapping[str, Buffer]
+    optimizers: Mapping[str, Optimizer]
     controllers: ControllerManager
     experience: Experience
     spec: Spec

@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from paddock.components.compilation import compile_gradients
 from paddock.components.learning import TargetNetwork
+from paddock.components.optimizers.optimizer import Gradients
 from paddock.components.return_computers.bootstrap import importance_weights
 from paddock.config.schema import Schema
 from paddock.rollout.result import CollectResult
@@ -79,7 +80,7 @@ class DQN(ReplayWorkflow):
     def update(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
         """One gradient step; the target follows every `target_update_interval` updates."""
         sample = self.prepare_batch(batch)
-        buffer = self.context.buffers[phase.buffer or ""]
+        buffer: Any = self.context.buffers[phase.buffer or ""]  # of replay: it has a length, maybe priorities
         if "probability" in batch:
             start, end = self.config.beta
             beta = start + self.context.progress * (end - start)
@@ -99,7 +100,7 @@ class DQN(ReplayWorkflow):
             buffer.update_priorities(batch["index"], error)
         return {**metrics, "train/gradient_norm": norm}
 
-    def _value_gradients(self, sample: ReplayBatch) -> tuple[Metrics, Tensor, tuple[Tensor, ...]]:
+    def _value_gradients(self, sample: ReplayBatch) -> tuple[Metrics, Tensor, Gradients]:
         with torch.no_grad():
             next_values = self.target_values(sample["next_observation"])
             choice = (self.values(sample["next_observation"]) if self.config.double else next_values).argmax(-1)
@@ -109,7 +110,7 @@ class DQN(ReplayWorkflow):
         loss = weighted_mean(huber(error, self.config.huber_delta), sample.get("weight"))
         return self._metrics(loss, value), error.detach(), self.optimizer.differentiate(loss)
 
-    def _quantile_gradients(self, sample: ReplayBatch) -> tuple[Metrics, Tensor, tuple[Tensor, ...]]:
+    def _quantile_gradients(self, sample: ReplayBatch) -> tuple[Metrics, Tensor, Gradients]:
         """Eq. 3, arXiv:1806.06923, with the best choice by the mean of evenly spaced quantiles."""
         fractions, target_fractions = sample["fractions"].split(
             [self.config.quantiles, self.config.target_quantiles], 1

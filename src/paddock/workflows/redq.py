@@ -13,6 +13,7 @@ from torch import Tensor
 
 from paddock.components.compilation import compile_gradients
 from paddock.components.learning import TargetNetwork
+from paddock.components.optimizers.optimizer import Gradients
 from paddock.core.errors import InputError
 from paddock.workflows.base import Metrics, Phase
 from paddock.workflows.context import WorkflowContext
@@ -71,9 +72,7 @@ class REDQ(ReplayWorkflow):
         adjust_temperature(self.temperature, self.optimizers["temperature"], metrics["train/entropy"])
         return {**metrics, "train/policy_gradient_norm": norm, "train/temperature": self.temperature()}
 
-    def _critic_gradients(
-        self, sample: ReplayBatch, noise: Tensor, chosen: Tensor
-    ) -> tuple[Metrics, tuple[Tensor, ...]]:
+    def _critic_gradients(self, sample: ReplayBatch, noise: Tensor, chosen: Tensor) -> tuple[Metrics, Gradients]:
         """Eq. 1, arXiv:2101.05982: the target is the least of a random subset of the target critics."""
         with torch.no_grad():
             action, log_prob = self.policy(sample["next_observation"]).sample_with_log_prob(noise)
@@ -88,7 +87,7 @@ class REDQ(ReplayWorkflow):
         }
         return metrics, self.optimizers["critics"].differentiate(loss)
 
-    def _policy_gradients(self, observation: dict[str, Tensor], noise: Tensor) -> tuple[Metrics, tuple[Tensor, ...]]:
+    def _policy_gradients(self, observation: dict[str, Tensor], noise: Tensor) -> tuple[Metrics, Gradients]:
         """The policy improves on the mean of all critics."""
         action, log_prob = self.policy(observation).sample_with_log_prob(noise)
         loss = policy_loss(log_prob, self.critics(observation, action).mean(0), self.temperature())

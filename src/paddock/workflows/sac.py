@@ -12,11 +12,10 @@ from torch import Tensor
 
 from paddock.components.compilation import compile_gradients
 from paddock.components.learning import TargetNetwork, is_frozen
+from paddock.components.optimizers.optimizer import Gradients, Optimizer
 from paddock.workflows.base import Metrics, Phase
 from paddock.workflows.context import WorkflowContext
 from paddock.workflows.off_policy import ReplayBatch, ReplayConfig, ReplayWorkflow
-
-Gradients = tuple[Tensor, ...]
 
 
 class SACConfig(ReplayConfig):
@@ -108,7 +107,7 @@ def policy_loss(log_prob: Tensor, value: Tensor, temperature: Tensor) -> Tensor:
     return (temperature * log_prob - value).mean()
 
 
-def adjust_temperature(temperature: Any, optimizer: Any, entropy: Tensor) -> None:
+def adjust_temperature(temperature: Any, optimizer: Optimizer, entropy: Tensor) -> None:
     """One step on Eq. 18, arXiv:1812.05905: alpha rises while the entropy is below its target, and falls above it.
 
     The loss is `log alpha * (entropy - target)` as in the authors' code, whose gradient needs no backward pass.
