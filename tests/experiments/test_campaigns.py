@@ -75,7 +75,7 @@ def test_values_as_overrides(value, text):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"parameters": {"workflow.clp": [1]}}, "Did you mean 'workflow.clip_ratio'"),
+        ({"parameters": {"workflow.clip_rato": [1]}}, "Did you mean 'workflow.clip_ratio'"),
         ({"parameters": {"workflow.clip_ratio": []}}, "at least 1"),
         ({"paramters": {}}, "Did you mean 'parameters'"),
         ({"parameters": {"a": {"range": {"low": 2, "high": 1, "count": 2}}}}, "high above its low"),

@@ -85,7 +85,7 @@ def test_driving_badly_is_better_than_standing_still(reward, speed):
     stopping, straight, wild = returns_of_bad_drivers(reward, 0.98, speed)
     assert (straight > stopping).all()
     assert (wild > stopping).all()
-    for discount in (RewardConfig.model_validate(reward_config(reward)).discount or 0.98, 1.0):
+    for discount in (RewardConfig.model_validate(reward_config(reward)).gamma or 0.98, 1.0):
         stopping, straight, _ = returns_of_bad_drivers(reward, discount, speed)
         assert (straight > stopping).all()
 
@@ -93,7 +93,7 @@ def test_driving_badly_is_better_than_standing_still(reward, speed):
 @pytest.mark.parametrize("reward", REWARDS)
 def test_failing_costs_the_seconds_it_saves(reward):
     config = RewardConfig.model_validate(reward_config(reward))
-    saved = config.time_pressure.weight * 0.05 / (1.0 - (config.discount or 0.98))
+    saved = config.time_pressure.weight * 0.05 / (1.0 - (config.gamma or 0.98))
     assert config.failure.weight == pytest.approx(saved)
 
 

@@ -73,7 +73,7 @@ def test_reward_variants_differ_in_the_reward_alone():
     def plain(name):
         values = resolve(Request(name))[0].model_dump(mode="json", by_alias=True)
         reward = values["environment"].pop("reward")
-        assert values["workflow"].pop("discount") == (reward["discount"] or 0.98), "as the reward set asks for"
+        assert values["workflow"].pop("gamma") == (reward["gamma"] or 0.98), "as the reward set asks for"
         return {key: value for key, value in values.items() if key not in ("name", "reward")}
 
     assert plain("baseline") == plain("time_optimal") == plain("racing_line")

@@ -134,7 +134,7 @@ def test_a_log_that_others_can_read_does_not_have_the_token(wall):
     assert stat.S_IMODE(wall.log.stat().st_mode) == 0o644
     printed = wall.log.read_text()
     assert wall.token not in printed
-    assert re.search(r"is open: file:///\S+\.html", printed)
+    assert re.search(r"running at: file:///\S+\.html", printed)
 
 
 SMALL = [
