@@ -27,7 +27,7 @@ from rich.console import Console
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.build import build
 from paddock.orchestration.launch import Request, resolve
-from paddock.workflows.world_model_update import shift_actions
+from paddock.workflows.world_model_update import prepare_batch
 
 OBSERVATION, ACTION, B, T = 24, 6, 16, 64  # the walker of dm-control
 # What every contestant does: a dream from every state, values learned along the replay too, numbers in symlog.
@@ -66,8 +66,8 @@ def timed(work: Callable[[], Any], times: int) -> float:
 def recurrent_parts(workflow: Any, batch: dict[str, Any]) -> dict[str, Callable[[], Any]]:
     """What the scans do: the posterior along sequences with its gradient, and imagination without."""
     model = workflow.model
-    sample = shift_actions(batch, torch.device("cpu"))
-    action, is_first = model.encode_action(sample["action"]).transpose(0, 1), sample["is_first"].T
+    sample = prepare_batch(batch, workflow.context.spec.action, torch.device("cpu"), skip=1)
+    action, is_first = sample["previous_actions"], sample["is_first"]
     seen = torch.randn(T, B, model.encoder.outputs)
 
     def learn() -> None:

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from paddock.components.actions import to_vector
 from paddock.orchestration.subject import find_subject
 from paddock.rollout.collector import as_dict
 from paddock.rollout.model_actors import PolicyOverModel
@@ -91,7 +92,7 @@ def dreamed(road: Road, throttle: float | None, options: argparse.Namespace) -> 
         latent = model.imagine_step(latent, action)
         total += options.discount**step * model.predict_reward(latent) * goes_on
         goes_on = goes_on * model.predict_continue(latent)
-        action = model.encode_action(policy(model.features(latent)).mode())
+        action = to_vector(policy(model.features(latent)).mode(), model.spec.action)
     return total.numpy(), goes_on.numpy()
 
 

@@ -133,7 +133,11 @@ def test_actions_and_their_vectors():
     numbers = torch.rand(5, 7, 2, 2)
     assert to_vector(numbers, grid).shape == (5, 7, 4)
     assert torch.equal(from_vector(to_vector(numbers, grid), grid), numbers)
-    is_first = torch.tensor([[True, False], [False, True]])
-    led = previous_actions(vectors, is_first)
-    assert torch.equal(led[0, 1], vectors[0, 0])
-    assert led[:, 0].abs().sum() == led[1].abs().sum() == 0
+    assert torch.equal(to_vector(3 * numbers - 1.5, grid).view_as(numbers), (3 * numbers - 1.5).clamp(-1, 1))
+
+
+def test_previous_actions_led_to_each_row():
+    vectors = to_vector(torch.tensor([[2, 1], [0, 1]]), CHOICES)  # two steps of two sequences
+    led = previous_actions(vectors, torch.tensor([[True, False], [False, True]]))
+    assert torch.equal(led[1, 0], vectors[0, 0])
+    assert led[0].abs().sum() == led[:, 1].abs().sum() == 0

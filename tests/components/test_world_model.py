@@ -2,6 +2,7 @@ import pytest
 import torch
 from torch.distributions import Categorical, Independent, Normal, OneHotCategorical, kl_divergence
 
+from paddock.components.actions import to_vector
 from paddock.components.dynamics.rssm import BlockTransition, CategoricalLatent, GaussianLatent
 from paddock.components.dynamics.world_model import WorldModel, WorldModelConfig
 from paddock.components.representation_learners.autoencoder import VECTOR
@@ -51,16 +52,16 @@ def make(observation=NUMBERS, action=STEER, standardize=False, **rssm):
 
 def batch(model):
     observation = {
-        name: torch.randint(0, 256, (B, T, *part.shape), dtype=torch.uint8)
+        name: torch.randint(0, 256, (T, B, *part.shape), dtype=torch.uint8)
         if part.dtype == "uint8"
-        else torch.randn(B, T, *part.shape)
+        else torch.randn(T, B, *part.shape)
         for name, part in model.spec.observation.items()
     }
     choices = model.spec.action.choices
-    action = torch.randint(choices, (B, T)) if choices else torch.randn(B, T, *model.spec.action.shape)
-    is_first = torch.zeros(B, T, dtype=torch.bool)
-    is_first[1, 3] = is_first[2, 0] = True
-    return observation, model.encode_action(action), is_first
+    action = torch.randint(choices, (T, B)) if choices else torch.randn(T, B, *model.spec.action.shape)
+    is_first = torch.zeros(T, B, dtype=torch.bool)
+    is_first[3, 1] = is_first[0, 2] = True
+    return observation, to_vector(action, model.spec.action), is_first
 
 
 def without_chance(model):
@@ -78,11 +79,11 @@ def test_a_sequence_is_its_steps_one_by_one(kind, action):
     latents = model.observe_sequence(observation, taken, is_first)
     latent = model.initial(B)
     for t in range(T):
-        seen = {name: part[:, t] for name, part in observation.items()}
-        latent = model.observe(latent, taken[:, t], seen, is_first[:, t])
+        seen = {name: part[t] for name, part in observation.items()}
+        latent = model.observe(latent, taken[t], seen, is_first[t])
         assert set(latent) == {"deter", "stoch"}
         for name, part in latent.items():
-            assert torch.allclose(part, latents[name][:, t], atol=1e-5)
+            assert torch.allclose(part, latents[name][t], atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -90,34 +91,36 @@ def test_an_episode_that_begins_forgets_what_was(kind):
     model = without_chance(make(**KINDS[kind]))
     observation, taken, is_first = batch(model)
     latents = model.observe_sequence(observation, taken, is_first)
-    later = {name: part[1:2, 3:] for name, part in observation.items()}
-    action = taken[1:2, 3:].clone()
-    action[:, 0] = 99.0  # What was done before does not belong to the new episode either.
-    fresh = model.observe_sequence(later, action, is_first[1:2, 3:])
-    assert torch.allclose(latents["deter"][1:2, 3:], fresh["deter"], atol=1e-5)
-    assert not torch.allclose(latents["deter"][0:1, 3:], fresh["deter"], atol=1e-3)
+    later = {name: part[3:, 1:2] for name, part in observation.items()}
+    action = taken[3:, 1:2].clone()
+    action[0] = 99.0  # What was done before does not belong to the new episode either.
+    fresh = model.observe_sequence(later, action, is_first[3:, 1:2])
+    assert torch.allclose(latents["deter"][3:, 1:2], fresh["deter"], atol=1e-5)
+    assert not torch.allclose(latents["deter"][3:, 0:1], fresh["deter"], atol=1e-3)
 
 
 def test_the_posterior_gets_gradients_through_time():
     model = make(**KINDS["block"])
     observation, taken, is_first = batch(model)
     observation["observation"].requires_grad_()
-    model.features(model.observe_sequence(observation, taken, is_first))[:, -1].sum().backward()
+    features = model.features(model.observe_sequence(observation, taken, is_first))[-1]
+    # Weighted: probabilities add up to one, so that their plain sum has no gradient.
+    (features * torch.randn(features.shape[-1])).sum().backward()
     found = observation["observation"].grad.abs().sum(-1)
-    assert (found[0] > 0).all()
-    assert (found[1, :3] == 0).all()  # It began anew at its fourth step.
-    assert (found[1, 3:] > 0).all()
+    assert (found[:, 0] > 0).all()
+    assert (found[:3, 1] == 0).all()  # It began anew at its fourth step.
+    assert (found[3:, 1] > 0).all()
 
 
 def test_every_kind_of_observation_comes_back_in_its_own_units():
     model = make(observation=MIXED)
     observation, taken, is_first = batch(model)
     latents = model.observe_sequence(observation, taken, is_first)
-    decoded = model.decode({name: latents[name][:, 0] for name in ("deter", "stoch")})
+    decoded = model.decode({name: latents[name][0] for name in ("deter", "stoch")})
     assert list(decoded) == list(MIXED)
     assert {name: part.shape[1:] for name, part in decoded.items()} == {n: part.shape for n, part in MIXED.items()}
     assert 0 <= decoded["camera"].min() < 100 < decoded["camera"].max() <= 255
-    assert model.predict_reward(latents).shape == model.predict_continue(latents).shape == (B, T)
+    assert model.predict_reward(latents).shape == model.predict_continue(latents).shape == (T, B)
     assert (model.predict_reward(latents) == 0).all()
     assert ((model.predict_continue(latents) > 0) & (model.predict_continue(latents) < 1)).all()
 
@@ -127,7 +130,7 @@ def test_standardized_numbers_are_seen_and_predicted_at_one_scale():
     observation, *_ = batch(model)
     observation["speed"] = 300 + 5 * observation["speed"]
     observation["grid"][..., 0] *= 0.2
-    first, second = ({name: part[rows] for name, part in observation.items()} for rows in (slice(1), slice(1, B)))
+    first, second = ({name: part[rows] for name, part in observation.items()} for rows in (slice(1), slice(1, T)))
     model.learn_scale(first)
     model.learn_scale(second)
     rows = {name: part.flatten(0, 1) for name, part in observation.items()}
@@ -157,26 +160,26 @@ def test_a_model_learns_to_tell_what_it_sees():
     """Two kinds of episodes, told apart by one number: reconstruction, reward and continuation are learned."""
     model = make(**KINDS["gru"])
     optimizer = torch.optim.Adam(model.parameters(), 1e-2)
-    sign = torch.tensor([1.0, -1, 1, -1])[:, None].expand(B, T)
+    sign = torch.tensor([1.0, -1, 1, -1]).expand(T, B)
     sample = {
-        "observation": {"observation": sign[..., None].expand(B, T, 3)},
+        "observation": {"observation": sign[..., None].expand(T, B, 3)},
         "reward": 5 * sign,
         "continue": (sign > 0),
     }
     sample["continue"] = sample["continue"].float()
     for _ in range(100):
         latents = model.observe_sequence(
-            sample["observation"], torch.zeros(B, T, 2), torch.zeros(B, T, dtype=torch.bool)
+            sample["observation"], torch.zeros(T, B, 2), torch.zeros(T, B, dtype=torch.bool)
         )
         losses, _ = world_model_losses(model, latents, sample, free_nats=1.0, free_mean=False)
         optimizer.zero_grad()
         weighted_sum(losses, dict.fromkeys(losses, 1.0)).backward()
         optimizer.step()
     # Latents are drawn, and right from the second step on: what is free of charge at the first may be drawn wrongly.
-    assert (model.predict_reward(latents) - sample["reward"])[:, 1:].abs().max() < 1
-    assert ((model.predict_continue(latents) > 0.5) == (sign > 0))[:, 1:].all()
-    decoded = model.decode({name: latents[name][:, -1] for name in ("deter", "stoch")})
-    assert (decoded["observation"] - sign[:, :1]).abs().max() < 0.3
+    assert (model.predict_reward(latents) - sample["reward"])[1:].abs().max() < 1
+    assert ((model.predict_continue(latents) > 0.5) == (sign > 0))[1:].all()
+    decoded = model.decode({name: latents[name][-1] for name in ("deter", "stoch")})
+    assert (decoded["observation"] - sign[0, :, None]).abs().max() < 0.3
 
 
 def test_blocks_are_separate_but_for_what_they_share():
@@ -242,7 +245,7 @@ def test_kl_balances_as_the_papers_say(kind):
     """V2: 0.8 KL(sg(post) || prior) + 0.2 KL(post || sg(prior)); V1: both in full have the gradient of the plain."""
     model = make(**KINDS[kind])
     size = model.rssm.stochastic.outputs
-    posterior, prior = torch.randn(2, B, T, size).requires_grad_().unbind()
+    posterior, prior = torch.randn(2, T, B, size).requires_grad_().unbind()
     posterior.retain_grad(), prior.retain_grad()
     dynamics, representation = model.kl({"posterior": posterior, "prior": prior})
     plain = model.rssm.stochastic.kl(posterior, prior)

@@ -9,9 +9,10 @@ import torch
 import tiny_tasks  # noqa: F401 - registers the task
 from paddock.buffers.recordings import RecordingBuffer, RecordingConfig
 from paddock.core.errors import InputError, PaddockError
+from paddock.core.specs import ArraySpec
 from paddock.rollout.actor import load_policy
 from paddock.workflows.dreamer import imagined_returns, replay_returns
-from paddock.workflows.world_model_update import shift_actions
+from paddock.workflows.world_model_update import prepare_batch
 from tiny_tasks import Reach
 
 VERSIONS = ["dreamer", "dreamer_v1", "dreamer_v2", "dreamer_v3_2023"]
@@ -116,9 +117,6 @@ class PerfectModel:
         moved = (position + 0.4 * action[:, 0]).clamp(-2, 2)
         return {"state": torch.stack([moved, target], -1)}
 
-    def encode_action(self, action):
-        return action.clamp(-1, 1)
-
 
 def test_a_dream_in_a_perfect_model_is_what_really_happens(prepared):
     """Imagined states, rewards and returns against the real task, step by step."""
@@ -166,28 +164,30 @@ def test_what_follows_a_likely_end_counts_less():
 def test_rows_become_what_an_action_led_to():
     rows = {
         "observation": {"observation": torch.arange(8).view(2, 4, 1)},
-        "action": torch.arange(10, 18).view(2, 4),
+        "action": torch.arange(8.0).view(2, 4, 1) / 8,
         "reward": torch.arange(20.0, 28.0).view(2, 4),
         "is_first": torch.zeros(2, 4, dtype=torch.bool),
         "terminated": torch.tensor([[False] * 4, [False, True, False, False]]),
         "truncated": torch.tensor([[False, False, True, False], [False] * 4]),
     }
-    seen = shift_actions(rows, torch.device("cpu"))
-    assert seen["observation"]["observation"][0, :, 0].tolist() == [1, 2, 3]
-    assert seen["action"][0].tolist() == [10, 11, 12]
-    assert seen["reward"][0].tolist() == [21, 22, 23]
-    assert seen["is_last"].tolist() == [[False, True, False], [True, False, False]]
-    assert seen["continue"].tolist() == [[1, 1, 1], [0, 1, 1]]
+    steer = ArraySpec(shape=(1,), dtype="float32", low=-1.0, high=1.0)
+    seen = prepare_batch(rows, steer, torch.device("cpu"), skip=1)
+    assert seen["observation"]["observation"][:, 0, 0].tolist() == [1, 2, 3]
+    assert (8 * seen["previous_actions"][:, 0, 0]).tolist() == [0, 1, 2]
+    assert (8 * seen["action"][:, 0, 0]).tolist() == [1, 2, 3]
+    assert seen["reward"][:, 0].tolist() == [21, 22, 23]
+    assert seen["is_last"].T.tolist() == [[False, True, False], [True, False, False]]
+    assert seen["continue"].T.tolist() == [[1, 1, 1], [0, 1, 1]]
 
 
 def test_returns_along_real_sequences_stop_at_episodes_ends():
     """A truncated episode goes on in the dream, a terminated one does not; last rows teach nothing."""
     sample = {
-        "reward": torch.tensor([[0.0, 1, 2, 0, 3], [0.0, 1, 2, 0, 3]]),
-        "continue": torch.tensor([[1.0, 1, 1, 1, 1], [1.0, 1, 0, 1, 1]]),
-        "is_last": torch.tensor([[False, False, True, False, False]] * 2),
+        "reward": torch.tensor([[0.0, 1, 2, 0, 3], [0.0, 1, 2, 0, 3]]).T,
+        "continue": torch.tensor([[1.0, 1, 1, 1, 1], [1.0, 1, 0, 1, 1]]).T,
+        "is_last": torch.tensor([[False, False, True, False, False]] * 2).T,
     }
-    dreamed = torch.full((2, 5), 10.0)
+    dreamed = torch.full((5, 2), 10.0)
     returns, counts = replay_returns(sample, dreamed, gamma=0.5, lambda_=1.0)
     assert returns[:2, 0].tolist() == [1 + 0.5 * (2 + 0.5 * 10), 2 + 0.5 * 10]
     assert returns[:2, 1].tolist() == [1 + 0.5 * 2, 2]

@@ -48,15 +48,15 @@ def model(goes_on=None):
 
 
 def window(batch=3, steps=6):
-    is_first = torch.zeros(batch, steps, dtype=torch.bool)
-    is_first[0, 2] = is_first[1, 0] = True
+    is_first = torch.zeros(steps, batch, dtype=torch.bool)
+    is_first[2, 0] = is_first[0, 1] = True
     terminated = torch.zeros_like(is_first)
-    terminated[0, 1] = terminated[2, 5] = True
+    terminated[1, 0] = terminated[5, 2] = True
     return {
-        "observation": {"a": torch.randn(batch, steps, 2), "b": torch.randn(batch, steps)},
-        "action": torch.rand(batch, steps, 2),
-        "previous_actions": torch.zeros(batch, steps, 2),
-        "reward": torch.randn(batch, steps),
+        "observation": {"a": torch.randn(steps, batch, 2), "b": torch.randn(steps, batch)},
+        "action": torch.rand(steps, batch, 2),
+        "previous_actions": torch.zeros(steps, batch, 2),
+        "reward": torch.randn(steps, batch),
         "is_first": is_first,
         "terminated": terminated,
     }
@@ -72,18 +72,18 @@ def test_the_losses_are_the_naive_ones(goes_on):
     for b in range(3):
         state = None
         for t in range(6):
-            seen = {name: part[b, t].unsqueeze(0) for name, part in rows["observation"].items()}
+            seen = {name: part[t, b].unsqueeze(0) for name, part in rows["observation"].items()}
             scaled = made.scaled(seen)[0]
             encoded = made.observe(made.initial(1), torch.zeros(1, 2), seen, torch.ones(1, dtype=torch.bool))["state"]
             found["reconstruction"].append((made.decoder(encoded)[0] - scaled).square().mean())
-            if t and not rows["is_first"][b, t]:
-                state = made.imagine_step({"state": state}, rows["action"][b, t - 1].unsqueeze(0))["state"]
+            if t and not rows["is_first"][t, b]:
+                state = made.imagine_step({"state": state}, rows["action"][t - 1, b].unsqueeze(0))["state"]
                 found["next_state"].append((state - encoded).square().mean())
                 found["next_observation"].append((made.decoder(state)[0] - scaled).square().mean())
-                found["reward"].append((made.predict_reward({"state": state})[0] - rows["reward"][b, t]) ** 2)
+                found["reward"].append((made.predict_reward({"state": state})[0] - rows["reward"][t, b]) ** 2)
                 chance = made.predict_continue({"state": state})[0]
                 found["continue"].append(
-                    -(1 - chance if rows["terminated"][b, t] else chance).log() if goes_on else 0.0
+                    -(1 - chance if rows["terminated"][t, b] else chance).log() if goes_on else 0.0
                 )
             else:
                 state = encoded
@@ -95,12 +95,12 @@ def test_the_state_is_followed_by_actions_alone_and_begun_anew_with_an_episode()
     made, rows = model(), window()
     seen = made.observe_sequence(rows["observation"], rows["previous_actions"], rows["is_first"])["state"]
     followed = follow(made, seen, rows["action"], rows["is_first"])
-    assert torch.equal(followed[0, 2], seen[0, 2])
-    assert not torch.equal(followed[0, 3], seen[0, 3])
+    assert torch.equal(followed[2, 0], seen[2, 0])
+    assert not torch.equal(followed[3, 0], seen[3, 0])
     later = {**rows, "observation": {name: part.clone() for name, part in rows["observation"].items()}}
-    later["observation"]["a"][:, 1:] += 5
+    later["observation"]["a"][1:] += 5
     changed = made.observe_sequence(later["observation"], rows["previous_actions"], rows["is_first"])["state"]
-    assert torch.equal(follow(made, changed, rows["action"], rows["is_first"])[1:], followed[1:])
+    assert torch.equal(follow(made, changed, rows["action"], rows["is_first"])[:, 1:], followed[:, 1:])
 
 
 def test_decoding_speaks_in_the_observations_own_units():

@@ -24,11 +24,11 @@ def vector_size(action: ArraySpec) -> int:
 
 
 def to_vector(actions: Tensor, action: ArraySpec) -> Tensor:
-    """Actions [..., *shape] (or choices [...]) to vectors [..., A]."""
+    """Actions as policies give and buffers hold them, [..., *shape] or choices [...], to vectors [..., A]."""
     if action.choices is not None:
-        return functional.one_hot(actions.long(), action.choices).float()
+        return (actions.unsqueeze(-1) == torch.arange(action.choices, device=actions.device)).float()
     lead = actions.shape[: actions.dim() - len(action.shape)]
-    return actions.reshape(*lead, vector_size(action)).float()
+    return actions.reshape(*lead, vector_size(action)).float().clamp(-1, 1)  # As the environment clips them.
 
 
 def from_vector(vectors: Tensor, action: ArraySpec) -> Tensor:
@@ -39,8 +39,8 @@ def from_vector(vectors: Tensor, action: ArraySpec) -> Tensor:
 
 
 def previous_actions(vectors: Tensor, is_first: Tensor) -> Tensor:
-    """From the action taken upon each row [B, T, A] to the one that led to it; none (zeros) before a first row."""
-    before = torch.cat([torch.zeros_like(vectors[:, :1]), vectors[:, :-1]], 1)
+    """From the action taken upon each row [T, B, A] to the one that led to it; none (zeros) before a first row."""
+    before = torch.cat([torch.zeros_like(vectors[:1]), vectors[:-1]])
     return before * ~is_first.unsqueeze(-1)
 
 

@@ -168,8 +168,7 @@ class StochasticActor(PolicyOverModel):
     """The policy's answer is a distribution: a sample of it, or its mode."""
 
     def read(self, answer: Any, *, deterministic: bool) -> Tensor:
-        model: Any = self.world_model
-        return model.encode_action(answer.mode() if deterministic else answer.sample())
+        return to_vector(answer.mode() if deterministic else answer.sample(), self.spec.action)
 
 
 class PlanningActorConfig(ModelActorConfig):

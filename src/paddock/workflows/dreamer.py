@@ -1,7 +1,8 @@
 """Dreamer: a world model learned from replay, and a policy learned in its dreams. One file for V1 (arXiv:1912.01603),
 V2 (arXiv:2010.02193) and V3 of 2023 and of 2024 (arXiv:2301.04104, versions 1 and 2); presets choose among them.
 
-Shapes: B sequences, T steps, H imagined steps, N = B * T states that are imagined from, F features, A action numbers.
+Shapes, time first: T steps, B sequences, H imagined steps, N = T * B states that are imagined from, F features,
+A action numbers.
 Symbols: R lambda-returns, v values, S the scale of returns, w weights of imagined states, pi the policy.
 """
 
@@ -14,7 +15,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from paddock.components.actions import Categorical, SquashedGaussian
+from paddock.components.actions import Categorical, SquashedGaussian, to_vector
 from paddock.components.controllers.latent_control import Distribution
 from paddock.components.learning import TargetNetwork, is_frozen
 from paddock.components.return_computers.td_lambda import lambda_returns
@@ -27,7 +28,7 @@ from paddock.workflows.world_model_update import (
     WorldModelLossConfig,
     WorldModelScales,
     observe,
-    shift_actions,
+    prepare_batch,
     update_world_model,
 )
 
@@ -108,7 +109,7 @@ class Dreamer(Workflow):
 
     def update(self, batch: Sample, *, phase: Phase) -> Metrics:
         """One step of the world model, then one of policy and value from the states that it found."""
-        sample = shift_actions(batch, self.context.device)
+        sample = self._prepare(batch)
         latents, losses, metrics = self._learn_model(sample)
         controller_losses, controller_metrics = self._learn_controller(latents, sample)
         losses = losses | controller_losses
@@ -117,11 +118,11 @@ class Dreamer(Workflow):
 
     def update_world_model(self, batch: Sample, *, phase: Phase) -> Metrics:
         """One step of the world model alone."""
-        return self._learn_model(shift_actions(batch, self.context.device))[2]
+        return self._learn_model(self._prepare(batch))[2]
 
     def update_controller(self, batch: Sample, *, phase: Phase) -> Metrics:
         """One step of policy and value alone, from states that the world model finds in the batch."""
-        sample = shift_actions(batch, self.context.device)
+        sample = self._prepare(batch)
         with torch.no_grad():
             latents = observe(self.model, sample)
         return self._learn_controller(latents, sample)[1]
@@ -137,6 +138,10 @@ class Dreamer(Workflow):
             actions.append(action)
         self.context.counters.imagined_steps += horizon * len(actions[0])
         return torch.stack(features), torch.stack(actions)
+
+    def _prepare(self, batch: Sample) -> Sample:
+        """[T, B, ...] of T + 1 rows, the first of which lends its action."""
+        return prepare_batch(batch, self.context.spec.action, self.context.device, skip=1)
 
     def _learn_model(self, sample: Sample) -> tuple[Latent, Losses, Metrics]:
         return update_world_model(self.model, self.optimizers["world_model"], sample, self.config, self.model_scales)
@@ -211,7 +216,7 @@ class Dreamer(Workflow):
         returns, weight = replay_returns(
             sample, dreamed.view_as(sample["reward"]), gamma=config.gamma, lambda_=config.lambda_
         )
-        features = self.model.features(latents).transpose(0, 1)[:-1]
+        features = self.model.features(latents)[:-1]
         slow = None
         if config.slow_regularizer:
             with torch.no_grad():
@@ -230,7 +235,7 @@ class Dreamer(Workflow):
         """An action as the policy gives it, and as the model reads it; with gradients where dreams need them."""
         if isinstance(distribution, Categorical):
             action = distribution.sample()
-            encoded = self.model.encode_action(action)
+            encoded = to_vector(action, self.context.spec.action)
             if self.by_dynamics:
                 probabilities = distribution.logits.softmax(-1)
                 encoded = encoded + probabilities - probabilities.detach()
@@ -239,7 +244,7 @@ class Dreamer(Workflow):
             action = distribution.sample_with_log_prob(torch.randn_like(distribution.mean))[0]
         else:
             action = distribution.sample()
-        return action, self.model.encode_action(action)
+        return action, to_vector(action, self.context.spec.action)
 
 
 def imagined_returns(
@@ -257,12 +262,12 @@ def imagined_returns(
 
 
 def replay_returns(sample: Sample, bootstrap: Tensor, *, gamma: float, lambda_: float) -> tuple[Tensor, Tensor]:
-    """Returns [T - 1, B] along real sequences, with imagined returns [B, T] for what follows, and which count."""
-    is_last = sample["is_last"].T.float()
-    discount = gamma * sample["continue"].T[1:]
+    """Returns [T - 1, B] along real sequences, with imagined returns [T, B] for what follows, and which count."""
+    is_last = sample["is_last"].float()
+    discount = gamma * sample["continue"][1:]
     carried = lambda_ * (1 - is_last[1:])
-    reward, value = sample["reward"].T[1:], bootstrap.T
-    return lambda_returns(reward, value[1:], discount, value[-1], lambda_=carried), 1 - is_last[:-1]
+    returns = lambda_returns(sample["reward"][1:], bootstrap[1:], discount, bootstrap[-1], lambda_=carried)
+    return returns, 1 - is_last[:-1]
 
 
 def policy_loss(

@@ -1,7 +1,7 @@
 """The latent actor: a small deterministic world model, and a policy that learns by gradients through what it imagines.
 
-Shapes: B windows of T rows from replay, H imagined steps, S = B * T starts of imagination, A numbers in an action's
-vector, L of the latent state.
+Shapes, time first: T rows, B windows from replay, H imagined steps, S = T * B starts of imagination, A numbers in an
+action's vector, L of the latent state.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from paddock.components.actions import previous_actions, to_vector
 from paddock.components.dynamics.rssm import Latent
 from paddock.components.learning import is_frozen
 from paddock.config.schema import Schema, TargetSchema
@@ -21,7 +20,7 @@ from paddock.rollout.model_actors import ModelActor
 from paddock.rollout.result import CollectResult
 from paddock.workflows.base import Metrics, Phase, Workflow
 from paddock.workflows.context import WorkflowContext
-from paddock.workflows.world_model_update import weighted_sum
+from paddock.workflows.world_model_update import observe, prepare_batch, weighted_sum
 
 Losses = dict[str, Tensor]
 
@@ -92,7 +91,7 @@ class LatentActor(Workflow):
 
     def update_world_model(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
         """One gradient step on what was seen, followed over whole windows; a frozen model is only looked at."""
-        rows = self._rows(batch)
+        rows = prepare_batch(batch, self.context.spec.action, self.context.device)
         if not self.model.knows_scale:  # Nobody collects: a recording tells.
             self.model.learn_scale(rows["observation"])
         with torch.set_grad_enabled(not is_frozen(self.model)):
@@ -107,9 +106,9 @@ class LatentActor(Workflow):
         """One gradient step of the policy on the return that it imagines from everywhere in the batch."""
         if is_frozen(self.policy):
             return {}
-        rows = self._rows(batch)
+        rows = prepare_batch(batch, self.context.spec.action, self.context.device)
         with torch.no_grad():
-            seen = self.model.observe_sequence(rows["observation"], rows["previous_actions"], rows["is_first"])
+            seen = observe(self.model, rows)
         start = {name: part.flatten(0, 1) for name, part in seen.items()}
         returns = self.imagine(start, horizon=self.config.horizon)
         # A terminated row is the end: nothing can be done there.
@@ -129,47 +128,38 @@ class LatentActor(Workflow):
         reward, continues = self.model.predict_reward(states), self.model.predict_continue(states)
         return discounted_sum(reward, continues * self.config.gamma)
 
-    def _rows(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Windows on the device, with the actions taken upon each row and those that led to it as vectors [B, T, A]."""
-        device = self.context.device
-        flags = {name: batch[name].to(device) for name in ("reward", "is_first", "terminated")}
-        observation = {name: part.to(device) for name, part in batch["observation"].items()}
-        action = to_vector(batch["action"].to(device), self.context.spec.action)
-        led = previous_actions(action, flags["is_first"])
-        return {"observation": observation, "action": action, "previous_actions": led, **flags}
-
 
 def model_losses(model: Any, rows: dict[str, Any]) -> tuple[Losses, Metrics]:
-    """Reconstruction, next state, reward and end, over windows [B, T].
+    """Reconstruction, next state, reward and end, over windows [T, B].
 
     The latent state of the first row is followed by the actions alone. Where an episode begins it is what the encoder
     sees, and nothing is asked of the step that led there.
     """
     is_first = rows["is_first"]
-    seen = model.features(model.observe_sequence(rows["observation"], rows["previous_actions"], is_first))
+    seen = model.features(observe(model, rows))
     target = model.scaled(rows["observation"], leading=2)
     followed = follow(model, seen, rows["action"], is_first)
-    is_step = (~is_first[:, 1:]).float()
-    latent = {"state": followed[:, 1:]}
-    reward_error = model.predict_reward(latent) - rows["reward"][:, 1:]
+    is_step = (~is_first[1:]).float()
+    latent = {"state": followed[1:]}
+    reward_error = model.predict_reward(latent) - rows["reward"][1:]
     losses = {
         "reconstruction": functional.mse_loss(model.decoder(seen), target),
-        "next_state": masked_mean((followed - seen.detach())[:, 1:].square().mean(-1), is_step),
-        "next_observation": masked_mean((model.decoder(followed) - target)[:, 1:].square().mean(-1), is_step),
+        "next_state": masked_mean((followed - seen.detach())[1:].square().mean(-1), is_step),
+        "next_observation": masked_mean((model.decoder(followed) - target)[1:].square().mean(-1), is_step),
         "reward": masked_mean(reward_error.square(), is_step),
-        "continue": masked_mean(model.continue_loss(latent, rows["terminated"][:, 1:]), is_step),
+        "continue": masked_mean(model.continue_loss(latent, rows["terminated"][1:]), is_step),
     }
     return losses, {"train/reward_error": masked_mean(reward_error.detach().abs(), is_step)}
 
 
 def follow(model: Any, seen: Tensor, action: Tensor, is_first: Tensor) -> Tensor:
-    """Latent states [B, T, L] from the first one on by imagination, begun anew from `seen` where an episode begins."""
-    state, states = seen[:, 0], [seen[:, 0]]
-    for t in range(1, seen.shape[1]):
-        imagined = model.imagine_step({"state": state}, action[:, t - 1])["state"]
-        state = torch.where(is_first[:, t].unsqueeze(-1), seen[:, t], imagined)
+    """Latent states [T, B, L] from the first one on by imagination, begun anew from `seen` where an episode begins."""
+    state, states = seen[0], [seen[0]]
+    for t in range(1, len(seen)):
+        imagined = model.imagine_step({"state": state}, action[t - 1])["state"]
+        state = torch.where(is_first[t].unsqueeze(-1), seen[t], imagined)
         states.append(state)
-    return torch.stack(states, 1)
+    return torch.stack(states)
 
 
 def discounted_sum(reward: Tensor, weight: Tensor) -> Tensor:

@@ -1,13 +1,13 @@
 """PlaNet (arXiv:1811.04551): a recurrent state-space model learned from replay, and a planner that acts with it.
 
-Shapes: B sequences of T + 1 rows from replay.
+Replay gives B sequences of T + 1 rows; the first of them lends its action.
 """
 
 from __future__ import annotations
 
 from paddock.workflows.base import Metrics, Phase, Workflow
 from paddock.workflows.context import WorkflowContext
-from paddock.workflows.world_model_update import Sample, WorldModelLossConfig, shift_actions, update_world_model
+from paddock.workflows.world_model_update import Sample, WorldModelLossConfig, prepare_batch, update_world_model
 
 
 class PlaNetConfig(WorldModelLossConfig):
@@ -33,5 +33,5 @@ class PlaNet(Workflow):
 
     def update_world_model(self, batch: Sample, *, phase: Phase) -> Metrics:
         """One gradient step on Eq. 3, arXiv:1811.04551: what was seen and paid, and the KL to the prior."""
-        sample = shift_actions(batch, self.context.device)
+        sample = prepare_batch(batch, self.context.spec.action, self.context.device, skip=1)
         return update_world_model(self.model, self.optimizer, sample, self.config, self.scales)[2]

@@ -1,6 +1,6 @@
 """One gradient step of a recurrent state-space model on replayed sequences: what Dreamer and PlaNet share.
 
-Shapes: B sequences, T steps.
+Shapes, time first: T steps, B sequences, A numbers of an action's vector.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from paddock.components.actions import previous_actions, to_vector
 from paddock.components.learning import is_frozen
 from paddock.config.schema import Schema, TargetSchema
+from paddock.core.specs import ArraySpec
 
 Latent = dict[str, Tensor]
 Losses = dict[str, Tensor]
@@ -38,32 +40,37 @@ class WorldModelLossConfig(TargetSchema):
     free_nats_of_mean: bool
 
 
-def shift_actions(batch: Sample, device: torch.device) -> Sample:
-    """Rows [B, T + 1, ...] as what was seen and the action that led there, [B, T, ...].
+def prepare_batch(batch: Sample, action: ArraySpec, device: torch.device, *, skip: int = 0) -> Sample:
+    """Windows of rows [B, T, ...] as a sequence buffer gives them, to [T, B, ...]: the one place that turns axes.
 
-    A row holds the action taken upon its observation and the reward that came with it, so only the action moves: the
-    first row lends it, and is itself not seen.
+    A row holds the action taken upon its observation, `action` [T, B, A], and the reward that came with it;
+    `previous_actions` [T, B, A] led to it. The first `skip` rows only lend their actions and are left out.
     """
-    later = {name: batch[name][:, 1:].to(device) for name in ("reward", "is_first", "terminated", "truncated")}
+
+    def turned(values: Tensor) -> Tensor:
+        return values.to(device).transpose(0, 1).contiguous()
+
+    rows = {name: turned(batch[name]) for name in ("reward", "is_first", "terminated", "truncated")}
+    rows["action"] = to_vector(turned(batch["action"]), action)
+    rows["previous_actions"] = previous_actions(rows["action"], rows["is_first"])
+    rows = {name: values[skip:] for name, values in rows.items()}
     return {
-        "observation": {name: part[:, 1:].to(device) for name, part in batch["observation"].items()},
-        "action": batch["action"][:, :-1].to(device),
-        "reward": later["reward"],
-        "is_first": later["is_first"],
-        "is_last": later["terminated"] | later["truncated"],
-        "continue": (~later["terminated"]).float(),
+        **rows,
+        "observation": {name: turned(part[:, skip:]) for name, part in batch["observation"].items()},
+        "is_last": rows["terminated"] | rows["truncated"],
+        "continue": (~rows["terminated"]).float(),
     }
 
 
 def observe(model: Any, sample: Sample) -> Latent:
-    """Posterior latents [B, T, ...] of a sample."""
-    return model.observe_sequence(sample["observation"], model.encode_action(sample["action"]), sample["is_first"])
+    """Latents [T, B, ...] of what was seen."""
+    return model.observe_sequence(sample["observation"], sample["previous_actions"], sample["is_first"])
 
 
 def update_world_model(
     model: Any, optimizer: Any, sample: Sample, config: WorldModelLossConfig, scales: dict[str, float]
 ) -> tuple[Latent, Losses, Metrics]:
-    """One gradient step; a frozen model is only looked at. Latents [B, T, ...] come without a gradient."""
+    """One gradient step; a frozen model is only looked at. Latents [T, B, ...] come without a gradient."""
     is_learning = not is_frozen(model)
     model.learn_scale(sample["observation"])
     with torch.set_grad_enabled(is_learning):

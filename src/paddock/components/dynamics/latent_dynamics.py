@@ -1,6 +1,6 @@
 """A small deterministic world model: encoder, dynamics, reward and decoder, each an MLP over one latent vector.
 
-Shapes: B environments, T steps, L numbers of the latent state, A of an action's vector, D of an observation.
+Shapes, time first: T steps, B sequences, L numbers of the latent state, A of an action's vector, D of an observation.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class LatentModel(nn.Module):
         return {STATE: self._bounded(self.encoder(self.scaled(observation)))}
 
     def observe_sequence(self, observation: Observation, action: Tensor, is_first: Tensor) -> Latent:
-        """Latent states [B, T, L] of sequences [B, T, ...]."""
+        """Latent states [T, B, L] of sequences [T, B, ...]."""
         return {STATE: self._bounded(self.encoder(self.scaled(observation, leading=2)))}
 
     def imagine_step(self, latent: Latent, action: Tensor) -> Latent:
@@ -115,7 +115,7 @@ class LatentModel(nn.Module):
         return self.scale(flatten_observation(observation, leading)).clamp(-LIMIT, LIMIT)
 
     def learn_scale(self, observation: Observation) -> None:
-        """Take parts [B, T, ...] into what numbers are standardized by."""
+        """Take parts [T, B, ...] into what numbers are standardized by."""
         if is_frozen(self):
             return
         self.scale.update(flatten_observation(observation, leading=2))

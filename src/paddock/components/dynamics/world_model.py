@@ -1,7 +1,7 @@
 """A world model: what is seen into latents, latents on into the future, and what they say of the world.
 
 This is the protocol that controllers, planners and diagnostics use; anything with the same methods will do for them.
-Shapes, batch first at this door: B copies, T steps, A numbers of an action (a choice among A is one-hot), F features.
+Shapes, time first: T steps, B sequences, A numbers of an action (a choice among A is one-hot), F features.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from paddock.components.actions import vector_size
 from paddock.components.dynamics.rssm import RSSM, Latent, RSSMConfig
 from paddock.components.learning import is_frozen
 from paddock.components.networks.heads import ContinueHead, NumberHead, NumberHeadConfig
@@ -43,9 +44,8 @@ class WorldModel(nn.Module):
         super().__init__()
         self.config = config
         self.spec = spec
-        self.action_size = spec.action.size if spec.action.choices is None else spec.action.choices
         self.encoder = ObservationEncoder(config.encoder, spec)
-        self.rssm = RSSM(config.rssm, self.encoder.outputs, self.action_size)
+        self.rssm = RSSM(config.rssm, self.encoder.outputs, vector_size(spec.action))
         self.decoder = ObservationDecoder(config.decoder, config.rssm.features, spec, self.encoder)
         self.reward = NumberHead(config.reward, config.rssm.features)
         # Checkpoints hold it under this name.
@@ -55,16 +55,8 @@ class WorldModel(nn.Module):
         """What is known before anything was seen: dict of [B, ...]."""
         return self.rssm.initial(batch)
 
-    def encode_action(self, action: Tensor) -> Tensor:
-        """Actions as policies give and buffers hold them, [...] choices or [..., *shape], to [..., A]."""
-        if self.spec.action.choices is not None:
-            choices = torch.arange(self.action_size, device=action.device)
-            return (action.unsqueeze(-1) == choices).float()
-        flat = action.float().flatten(action.dim() - len(self.spec.action.shape))
-        return flat.clamp(-1, 1)  # As the environment clips them.
-
     def learn_scale(self, observation: Observation) -> None:
-        """Take parts [B, T, ...] into what numbers are standardized by, if they are."""
+        """Take parts [T, B, ...] into what numbers are standardized by, if they are."""
         if is_frozen(self):
             return
         self.encoder.learn_scale({name: part.flatten(0, 1) for name, part in observation.items()})
@@ -76,19 +68,17 @@ class WorldModel(nn.Module):
     def observe_sequence(
         self, observation: Observation, action: Tensor, is_first: Tensor, before: Latent | None = None
     ) -> Latent:
-        """Latents [B, T, ...] for parts [B, T, ...], the actions [B, T, A] that led there and `is_first` [B, T].
+        """Latents [T, B, ...] for parts [T, B, ...], the actions [T, B, A] that led there and `is_first` [T, B].
 
-        Beside `deter` and `stoch` they hold `posterior` and `prior` [B, T, P], for `kl`.
+        Beside `deter` and `stoch` they hold `posterior` and `prior` [T, B, P], for `kl`.
         """
-        batch = is_first.shape[0]
-        merged = {name: part.transpose(0, 1).flatten(0, 1) for name, part in observation.items()}
-        embedding = self.encoder(merged).unflatten(0, (-1, batch))
+        batch = is_first.shape[1]
+        embedding = self.encoder({name: part.flatten(0, 1) for name, part in observation.items()})
         before = self.initial(batch) if before is None else before
-        latents = self.rssm.observe_sequence(before, embedding, action.transpose(0, 1), is_first.transpose(0, 1))
-        return {name: part.transpose(0, 1) for name, part in latents.items()}
+        return self.rssm.observe_sequence(before, embedding.unflatten(0, (-1, batch)), action, is_first)
 
     def kl(self, latents: Latent) -> tuple[Tensor, Tensor]:
-        """[B, T] each: the KL that the dynamics have to learn, and that the representation may give up; see RSSM."""
+        """[T, B] each: the KL that the dynamics have to learn, and that the representation may give up; see RSSM."""
         return self.rssm.kl(latents)
 
     def imagine_step(self, latent: Latent, action: Tensor) -> Latent:

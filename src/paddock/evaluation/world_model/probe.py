@@ -180,11 +180,11 @@ def windows_of(
 def imagined(model: Any, windows: Windows) -> tuple[Parts, Tensor]:
     """What the model expects: observation parts [B, H, ...] and rewards [B, H], after seeing the context."""
     action, context = windows.action, windows.context
-    led = previous_actions(action, windows.is_first)
+    led = previous_actions(action.transpose(0, 1), windows.is_first.T)
     latent = model.initial(len(action))
     for t in range(context):
         seen = {name: part[:, t] for name, part in windows.observation.items()}
-        latent = model.observe(latent, led[:, t], seen, windows.is_first[:, t])
+        latent = model.observe(latent, led[t], seen, windows.is_first[:, t])
     observations, rewards = [], []
     for t in range(context, context + windows.horizon):
         latent = model.imagine_step(latent, action[:, t - 1])
