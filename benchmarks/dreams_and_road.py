@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from paddock.components.actions import to_vector
+from paddock.environments.calls import as_dict
 from paddock.orchestration.subject import find_subject
-from paddock.rollout.collector import as_dict
 from paddock.rollout.model_actors import PolicyOverModel
 
 HELD = (None, 1.0, 0.5, 0.0, -0.5, -1.0)

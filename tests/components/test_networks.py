@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from paddock.components.networks.building import build_network, encode, is_recurrent
+from paddock.components.networks.building import build_network, is_recurrent
 from paddock.components.networks.cnn import CNN
+from paddock.components.networks.mlp import encode
 from paddock.components.networks.recurrent import Recurrent
 from paddock.components.networks.vit import Block, ViT, ViTConfig
 from paddock.config.compose import choices, compose

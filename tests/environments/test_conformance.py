@@ -9,7 +9,8 @@ from gymnasium.vector import AutoresetMode
 
 from paddock.config.schema import instantiate, validate_target
 from paddock.core.trees import load_tree, map_tree, save_tree
-from paddock.environments.spaces import as_dict, final_observations, frames_of, spec_of
+from paddock.environments.calls import as_dict, final_observations, frames_of
+from paddock.environments.spaces import spec_of
 
 COPIES = 2
 

@@ -5,8 +5,9 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from paddock.core.errors import InputError
+from paddock.environments.calls import as_dict, final_observations
 from paddock.environments.gym import GymConfig, make
-from paddock.environments.spaces import as_dict, final_observations, spec_of
+from paddock.environments.spaces import spec_of
 
 
 def config(**values):

@@ -9,7 +9,8 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 
 import paddock.environments  # noqa: F401 - makes the id known
-from paddock.environments.spaces import final_observations, spec_of
+from paddock.environments.calls import final_observations
+from paddock.environments.spaces import spec_of
 from paddock.racing.env.vector import RacingVectorEnv
 from racing_cases import ACTIONS, ID, OBSERVATIONS, REWARDS, drive, options_of
 

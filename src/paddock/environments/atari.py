@@ -16,8 +16,8 @@ from pydantic import Field
 from paddock.core.errors import unknown_choice
 from paddock.core.lazy import require
 from paddock.environments.base import EnvironmentConfig, Vectorization
+from paddock.environments.calls import FRAMES
 from paddock.environments.copies import vectorize
-from paddock.environments.spaces import FRAMES
 from paddock.environments.wrappers import FrameStack, shrink
 
 FRAMES_PER_SECOND = 60

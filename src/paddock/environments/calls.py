@@ -23,6 +23,9 @@ from paddock.core.errors import PaddockError
 Result = TypeVar("Result")
 GYMNASIUM, NUMPY = (str(Path(module.__file__).parent) for module in (gymnasium, np) if module.__file__)
 _SHAPES = "_paddock_shapes"
+PLAIN = "observation"
+FRAMES = "env_frames"
+"""Where `info` says how many simulator ticks a step took, if the environment repeats actions."""
 
 
 class EnvironmentFailure(PaddockError):
@@ -83,6 +86,30 @@ def reset(env: VectorEnv, **options: Any) -> tuple[Any, dict[str, Any]]:
     observation, info = call(env, "reset", env.reset, **options)
     _check_observation(env, "reset", observation)
     return observation, info
+
+
+def as_dict(observation: Any) -> dict[str, np.ndarray]:
+    """A vector environment's observation by name; a plain one is named `observation`."""
+    return observation if isinstance(observation, dict) else {PLAIN: observation}
+
+
+def final_observations(info: dict[str, Any], rows: np.ndarray) -> dict[str, np.ndarray]:
+    """The last observations of the episodes that ended in this step (same-step autoreset), for the given rows."""
+    final = info["final_obs"]
+    if isinstance(final, dict):
+        return {name: values[rows] for name, values in final.items()}
+    if final.dtype != object:
+        return {PLAIN: final[rows]}
+    # Gymnasium's own vector environments give one object per row that ended.
+    parts = [as_dict(final[row]) for row in rows]
+    return {name: np.stack([part[name] for part in parts]) for name in parts[0]}
+
+
+def frames_of(info: dict[str, Any], decisions: int) -> int:
+    """Simulator ticks of one vector step: as many as decisions, unless the environment counts them (`env_frames`)."""
+    ended = info.get("final_info", {})
+    counts = [source[FRAMES].sum() for source in (info, ended) if FRAMES in source]
+    return int(sum(counts)) if counts else decisions
 
 
 def call(env: VectorEnv, method: str, function: Callable[..., Result], *arguments: Any, **options: Any) -> Result:

@@ -1,4 +1,4 @@
-"""Gymnasium spaces as plain specs, and observations as dicts of arrays."""
+"""Gymnasium spaces as plain specs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ from gymnasium.vector import VectorEnv
 
 from paddock.core.errors import InputError
 from paddock.core.specs import ArraySpec, Spec
-
-PLAIN = "observation"
-FRAMES = "env_frames"
-"""Where `info` says how many simulator ticks a step took, if the environment repeats actions."""
+from paddock.environments.calls import PLAIN
 
 
 def spec_of(env: VectorEnv) -> Spec:
@@ -27,30 +24,6 @@ def spec_of_spaces(observation: Space, action: Space) -> Spec:
         parts = {name: _observation_spec(space, name) for name, space in sorted(observation.spaces.items())}
         return Spec(observation=parts, action=_action_spec(action), is_dict=True)
     return Spec(observation={PLAIN: _observation_spec(observation, PLAIN)}, action=_action_spec(action))
-
-
-def as_dict(observation: Any) -> dict[str, np.ndarray]:
-    """A vector environment's observation by name; a plain one is named `observation`."""
-    return observation if isinstance(observation, dict) else {PLAIN: observation}
-
-
-def final_observations(info: dict[str, Any], rows: np.ndarray) -> dict[str, np.ndarray]:
-    """The last observations of the episodes that ended in this step (same-step autoreset), for the given rows."""
-    final = info["final_obs"]
-    if isinstance(final, dict):
-        return {name: values[rows] for name, values in final.items()}
-    if final.dtype != object:
-        return {PLAIN: final[rows]}
-    # Gymnasium's own vector environments give one object per row that ended.
-    parts = [as_dict(final[row]) for row in rows]
-    return {name: np.stack([part[name] for part in parts]) for name in parts[0]}
-
-
-def frames_of(info: dict[str, Any], decisions: int) -> int:
-    """Simulator ticks of one vector step: as many as decisions, unless the environment counts them (`env_frames`)."""
-    ended = info.get("final_info", {})
-    counts = [source[FRAMES].sum() for source in (info, ended) if FRAMES in source]
-    return int(sum(counts)) if counts else decisions
 
 
 def _observation_spec(space: Space, name: str) -> ArraySpec:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from paddock.core.errors import InputError
-from paddock.environments.spaces import FRAMES
+from paddock.environments.calls import FRAMES
 
 
 class ActionRepeat(gymnasium.Wrapper):

@@ -22,7 +22,7 @@ from paddock.core.permission import UntrustedError
 from paddock.core.reading import DamagedError, read_json
 from paddock.core.specs import ArraySpec, Spec
 from paddock.core.trust import checked
-from paddock.environments.spaces import as_dict
+from paddock.environments.calls import as_dict
 
 POLICY_FORMAT = 1
 EXTRA_STATE = "._extra_state"  # of a component: what belongs to the episodes under way, and to no policy

@@ -17,7 +17,7 @@ from paddock.core.seeding import derive_seed
 from paddock.core.specs import Spec
 from paddock.core.trees import map_tree
 from paddock.environments import calls
-from paddock.environments.spaces import FRAMES, as_dict, final_observations, frames_of
+from paddock.environments.calls import FRAMES, as_dict, final_observations, frames_of
 from paddock.rollout.actor import ActorModule, ActorState
 from paddock.rollout.experience import Arrays, TransitionSink
 from paddock.rollout.result import CollectResult

@@ -13,7 +13,7 @@ from torch import nn
 
 from paddock.core.seeding import derive_seed, forked_random
 from paddock.environments import calls
-from paddock.environments.spaces import as_dict
+from paddock.environments.calls import as_dict
 from paddock.rollout.actor import ActorModule
 
 MakeEnv = Callable[[int, str | None], VectorEnv]

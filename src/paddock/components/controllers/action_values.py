@@ -11,8 +11,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from paddock.components.networks.building import build_network, encode
-from paddock.components.networks.mlp import linear
+from paddock.components.networks.building import build_network
+from paddock.components.networks.mlp import encode, linear
 from paddock.config.schema import Part, TargetSchema
 from paddock.core.specs import Spec
 

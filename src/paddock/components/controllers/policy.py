@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from paddock.components.actions import Categorical, Gaussian
 from paddock.components.controllers.mean_init import start_mean_at
-from paddock.components.networks.building import build_network, encode, is_recurrent, unroll
-from paddock.components.networks.mlp import flatten_observation, linear
+from paddock.components.networks.building import build_network, is_recurrent, unroll
+from paddock.components.networks.mlp import encode, flatten_observation, linear
 from paddock.config.schema import Part, TargetSchema
 from paddock.core.errors import InputError
 from paddock.core.specs import Spec

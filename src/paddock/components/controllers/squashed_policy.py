@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from paddock.components.actions import SquashedGaussian
 from paddock.components.controllers.mean_init import start_mean_at
-from paddock.components.networks.building import build_network, encode
-from paddock.components.networks.mlp import linear
+from paddock.components.networks.building import build_network
+from paddock.components.networks.mlp import encode, linear
 from paddock.config.schema import Part, TargetSchema
 from paddock.core.specs import Spec
 

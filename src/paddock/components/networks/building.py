@@ -1,4 +1,4 @@
-"""Building networks from configuration, and handing them observations whichever way they read them."""
+"""Building networks from configuration, with and without a memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from paddock.components.networks.mlp import flatten_observation
+from paddock.components.networks.mlp import encode
 from paddock.config.schema import TargetSchema, instantiate, load_target
 from paddock.core.errors import InputError
 from paddock.core.specs import Spec
@@ -23,11 +23,6 @@ def build_network(config: TargetSchema, spec: Spec, *, may_be_recurrent: bool = 
     if getattr(kind, "reads_parts", False):
         return instantiate(config, spec)
     return instantiate(config, sum(part.size for part in spec.observation.values()))
-
-
-def encode(network: nn.Module, observation: dict[str, Tensor]) -> Tensor:
-    """Features of an observation: a network gets its parts by name if it says `reads_parts`, else one vector."""
-    return network(observation if getattr(network, "reads_parts", False) else flatten_observation(observation))
 
 
 def is_recurrent(network: nn.Module) -> bool:

@@ -102,6 +102,11 @@ def linear(inputs: int, outputs: int, *, gain: float | None = None) -> nn.Linear
     return layer
 
 
+def encode(network: nn.Module, observation: dict[str, Tensor]) -> Tensor:
+    """Features of an observation: a network gets its parts by name if it says `reads_parts`, else one vector."""
+    return network(observation if getattr(network, "reads_parts", False) else flatten_observation(observation))
+
+
 def flatten_observation(observation: dict[str, Tensor], leading: int = 1) -> Tensor:
     """All parts of an observation, by name, as one float vector [..., size]; the first `leading` axes stay."""
     ordered = [observation[name] for name in sorted(observation)]  # the order of a dict depends on what made it

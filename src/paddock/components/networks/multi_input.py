@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from paddock.components.networks.building import build_network, encode
+from paddock.components.networks.building import build_network
 from paddock.components.networks.images import split_parts
-from paddock.components.networks.mlp import MLP, MLPConfig
+from paddock.components.networks.mlp import MLP, MLPConfig, encode
 from paddock.config.schema import Part
 from paddock.core.errors import InputError
 from paddock.core.specs import Spec

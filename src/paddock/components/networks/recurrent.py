@@ -11,8 +11,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from paddock.components.networks.building import build_network, encode
-from paddock.components.networks.mlp import MLP, MLPConfig, flatten_observation
+from paddock.components.networks.building import build_network
+from paddock.components.networks.mlp import MLP, MLPConfig, encode, flatten_observation
 from paddock.config.schema import Part
 from paddock.core.specs import Spec
 

@@ -18,9 +18,9 @@ from pydantic import Field
 from paddock.core.errors import InputError, unknown_choice
 from paddock.core.lazy import require
 from paddock.environments.base import EnvironmentConfig
+from paddock.environments.calls import FRAMES
 from paddock.environments.copies import vectorize
 from paddock.environments.dmc.state import PhysicsState
-from paddock.environments.spaces import FRAMES
 
 RENDER_SHAPE = (240, 320)  # height and width of frames for people
 

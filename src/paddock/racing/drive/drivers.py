@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from paddock.environments.spaces import as_dict
+from paddock.environments.calls import as_dict
 from paddock.racing.env.actions import ActionSet
 from paddock.racing.env.observations import ObservationSet
 from paddock.racing.env.vector import RacingVectorEnv

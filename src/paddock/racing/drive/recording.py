@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from paddock.buffers.recordings import RecordingBuffer, RecordingConfig
 from paddock.core.specs import Spec
-from paddock.environments.spaces import as_dict, spec_of_spaces
+from paddock.environments.calls import as_dict
+from paddock.environments.spaces import spec_of_spaces
 from paddock.racing.env.actions import ActionSet
 from paddock.racing.env.observations import ObservationSet
 from paddock.racing.env.vector import RacingVectorEnv

@@ -244,7 +244,11 @@ class RacingVectorEnv(VectorEnv):
             world=world,
         )
         if self.rewards.needs_reference:
-            self.reference.fill(inputs)
+            reference = self.reference
+            at = reference.first_row[world.track_index] + world.point_index
+            inputs.reference_offset = reference.offset[at]
+            inputs.reference_speed = reference.speed[at]
+            inputs.reference_curvature = reference.curvature[at]
         return inputs
 
     @cached_property

@@ -11,7 +11,6 @@ from paddock.racing.env.config import RacingConfig
 from paddock.racing.env.observations import Sensors
 from paddock.sim.cars.car import CarParameters, load_car
 from paddock.sim.reference.lap import ReferenceLap, reference_lap
-from paddock.sim.rewards.terms import RewardInputs
 from paddock.sim.settings import StartSettings, WorldSettings
 from paddock.sim.tracks.obstacles import with_obstacles
 from paddock.sim.tracks.sources import load_track
@@ -88,22 +87,18 @@ def build_world(config: RacingConfig, sensors: Sensors, num_envs: int) -> World:
 
 
 class ReferenceTable:
-    """The reference laps of several tracks end to end, to be looked up for all cars at once."""
+    """The reference laps of several tracks end to end, to be looked up for all cars at once.
+
+    Point `p` of track `t` is in row `first_row[t] + p`.
+    """
 
     def __init__(self, tracks: Sequence[Track], car: CarParameters) -> None:
         self.laps: list[ReferenceLap] = [reference_lap(track, car) for track in tracks]
         points = np.array([len(track) for track in tracks])
-        self._first = np.concatenate([[0], np.cumsum(points)[:-1]])
+        self.first_row = np.concatenate([[0], np.cumsum(points)[:-1]])
         self.offset = self._joined("offset")
         self.speed = self._joined("speed")
         self.curvature = self._joined("curvature")
-
-    def fill(self, inputs: RewardInputs) -> None:
-        """Write the reference's values at each car's place into `inputs`."""
-        at = self._first[inputs.world.track_index] + inputs.world.point_index
-        inputs.reference_offset = self.offset[at]
-        inputs.reference_speed = self.speed[at]
-        inputs.reference_curvature = self.curvature[at]
 
     def _joined(self, name: str) -> NDArray[np.float32]:
         return np.concatenate([getattr(lap, name) for lap in self.laps]).astype(np.float32)

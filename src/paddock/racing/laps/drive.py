@@ -15,7 +15,7 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from paddock.core.errors import InputError
-from paddock.environments.spaces import as_dict
+from paddock.environments.calls import as_dict
 from paddock.racing.env.config import RacingConfig
 from paddock.racing.env.rewards import Ends
 from paddock.racing.env.vector import RacingVectorEnv
