@@ -133,3 +133,10 @@ def test_a_fence_parts_what_does_not_follow(make):
     cut = batch["truncated"].any(1)
     assert cut.any()
     assert torch.equal(batch["truncated"][:, :-1], batch["is_first"][:, 1:]), "the cut is an end without termination"
+
+
+def test_an_empty_extras_of_older_configurations_is_read_and_any_other_refused():
+    options = {"_target_": "x", "capacity": 100, "batch_size": 2, "length": 4}
+    assert SequenceConfig(**options, extras={}) == SequenceConfig(**options)
+    with pytest.raises(ValueError, match="extras"):
+        SequenceConfig(**options, extras={"memory": [4]})

@@ -296,3 +296,37 @@ def test_reinforce_share_mixes_the_losses_of_reinforce_and_of_the_dynamics(prepa
         losses[share] = dreamer.update_controller(batch, phase=phase)["controller/policy_loss"].item()
     assert losses[0.0] != pytest.approx(losses[1.0], rel=0.1)
     assert losses[0.3] == pytest.approx(0.3 * losses[1.0] + 0.7 * losses[0.0], rel=1e-4)
+
+
+def test_scales_have_one_entry_for_each_of_the_seven_losses(prepared):
+    run = prepared("dreamer_cartpole", *BRIEFLY, "workflow.scales.value=0.5")
+    run.run()
+    dreamer, phase = run.workflow, list(run.config.training.phases.values())[-1]
+    batch = run.context.buffers["replay"].sample()
+    metrics = dreamer.update(batch, phase=phase)
+    model = ["observation", "reward", "continue", "dynamics", "representation"]
+    assert list(dreamer.scales) == [*model, "policy", "value"]
+    total = sum(dreamer.scales[name] * metrics[f"train/{name}_loss"] for name in model)
+    assert metrics["train/model_loss"].item() == pytest.approx(total.item(), rel=1e-5)
+    assert {"controller/policy_loss", "controller/value_loss"} <= metrics.keys()
+    del dreamer.scales["observation"]
+    with pytest.raises(AssertionError, match="scales"):
+        dreamer.update(batch, phase=phase)
+
+
+def test_scales_of_the_value_weigh_its_gradient(prepared):
+    run = prepared("dreamer_cartpole", *BRIEFLY)
+    run.run()
+    dreamer, descended = run.workflow, []
+    for name in ("policy", "value"):
+        run.context.optimizers[name].descend = lambda loss, retain_graph: descended.append(loss.item()) or 0.0
+    phase, batch = list(run.config.training.phases.values())[-1], run.context.buffers["replay"].sample()
+    scale = deepcopy(dreamer.return_scale.state_dict())
+    for weight in (1.0, 0.25):
+        dreamer.scales["value"] = weight
+        dreamer.return_scale.load_state_dict(scale)
+        torch.manual_seed(5)
+        dreamer.update_controller(batch, phase=phase)
+    (policy, value), (same_policy, lighter) = descended[:2], descended[2:]
+    assert same_policy == policy
+    assert lighter == pytest.approx(0.25 * value, rel=1e-6)

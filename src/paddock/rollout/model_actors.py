@@ -76,7 +76,7 @@ class ModelActor(ActorModule):
     def act(self, observation: Observation, state: ActorState, *, deterministic: bool) -> tuple[Tensor, ActorState]:
         n = next(iter(observation.values())).shape[0]
         before = dict(state or self.initial_state(n) or {})
-        # A fresh latent state and no action is how an episode begins; nobody has to be told.
+        # A fresh latent state and no action is how an episode begins, so `is_first` marks nothing here.
         is_first = torch.zeros(n, dtype=torch.bool, device=self.device)
         latent = {name: part for name, part in before.items() if name not in (LAST_ACTION, PLAN, HELD_ACTION)}
         latent = self.world_model.observe(latent, before[LAST_ACTION], observation, is_first)
@@ -84,7 +84,7 @@ class ModelActor(ActorModule):
         if not deterministic:
             vector = self._varied(vector)
         if HELD_ACTION in before:
-            held = before[HELD_ACTION]  # let go of at once by who tries nothing out any more
+            held = before[HELD_ACTION]  # A deterministic actor holds nothing.
             held = torch.full_like(held, torch.nan) if deterministic else self.ez_greedy.step(held)
             vector, memory[HELD_ACTION] = torch.where(held.isnan(), vector, held), held
         return from_vector(vector, self.spec.action), {**latent, LAST_ACTION: vector, **memory}

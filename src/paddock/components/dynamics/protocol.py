@@ -27,7 +27,8 @@ class WorldModel(Imagination, Protocol):
         where `is_first` [B], an episode begins and what was before is forgotten."""
 
     def observe_sequence(self, observation: Observation, action: Tensor, is_first: Tensor) -> Latent:
-        """`observe` step by step over whole sequences: parts, the actions that led to them and `is_first`."""
+        """Latents [T, B, ...] of sequences, as `observe` gives them step by step: parts [T, B, ...], the actions
+        [T, B, A] that led to them and `is_first` [T, B]."""
 
     def imagine_step(self, latent: Latent, action: Tensor) -> Latent:
         """Where an action [B, A] leads: a latent [B, ...]."""
@@ -45,4 +46,4 @@ class WorldModel(Imagination, Protocol):
         """The observation that a latent [B, ...] stands for: parts [B, ...] in their own units."""
 
     def learn_scale(self, observation: Observation) -> None:
-        """Learn from parts with two leading axes what numbers are standardized by, if they are."""
+        """Learn from parts [T, B, ...] what numbers are standardized by, if they are."""
