@@ -29,7 +29,7 @@ STEPS = {  # agent steps: past the seed phase, so that everything has been updat
     "redq_pendulum": 1_050,
     "dreamer_cartpole": 1_060,
     "planet_dmc_cartpole": 1_300,
-    "latent_actor_racing": 2_000,
+    "latent_actor_racing": 10_064,
 }
 
 
