@@ -1,6 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
+from paddock.core.errors import InputError
 from paddock.orchestration.phase_scheduler import PhaseConfig, PhaseScheduler
 
 
@@ -97,3 +98,12 @@ def test_a_saved_position_goes_on_as_if_nothing_had_happened(cut):
 def test_phases_that_make_no_sense_are_refused(values, message):
     with pytest.raises(ValidationError, match=message):
         PhaseConfig(**{"name": "p", "buffer": "b", **values})
+
+
+def test_hooks_in_another_order_than_a_checkpoint_has_them_are_refused():
+    """A tool that sorts keys may have written the configuration again."""
+    hooks = [{"collect": {"steps": 4}}, "update", {"evaluate": {"every_steps": 8}}]
+    state = PhaseScheduler([phase(*hooks)], {}).get_state()
+    with pytest.raises(InputError, match=r"collect, evaluate, update; .* collect, update, evaluate"):
+        PhaseScheduler([phase(hooks[0], hooks[2], hooks[1])], {}).set_state(state)
+    PhaseScheduler([phase(*hooks)], {}).set_state({key: state[key] for key in state if key != "hooks"})

@@ -54,7 +54,7 @@ def tampered(source: Path, target: Path, change: Callable[[dict[str, Any]], None
     shutil.copytree(source, target, symlinks=True)
     values = yaml.safe_load((target / "config.yaml").read_text())
     change(values)
-    (target / "config.yaml").write_text(yaml.safe_dump(values))
+    (target / "config.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
     return target
 
 

@@ -12,6 +12,7 @@ from paddock.config.phases import hooks_by_name
 from paddock.config.schema import Schema
 from paddock.core.cadence import Every, Ratio
 from paddock.core.conditions import parse_condition
+from paddock.core.errors import InputError
 
 COLLECT, EVALUATE = "collect", "evaluate"
 
@@ -180,6 +181,7 @@ class PhaseScheduler:
             "phase": phase.name if phase else None,
             "index": self._index,
             "hook": self._hook,
+            "hooks": self._hook_names(),
             "steps": self._steps,
             "updates": self._updates,
             "cycles": self._cycles,
@@ -189,6 +191,12 @@ class PhaseScheduler:
 
     def set_state(self, state: dict[str, Any]) -> None:
         self._enter(state["index"])
+        saved_hooks, hooks = state.get("hooks"), self._hook_names()
+        if saved_hooks is not None and saved_hooks != hooks:
+            raise InputError(
+                f"phase '{state['phase']}' has the hooks {', '.join(hooks)}; its checkpoint was written with "
+                f"{', '.join(saved_hooks)}. Their order counts: put them back in config.yaml."
+            )
         self._hook, self._has_acted = state["hook"], state["has_acted"]
         self._steps, self._updates, self._cycles = state["steps"], state["updates"], state["cycles"]
         for cadence, saved in zip(self._cadences, state["cadences"], strict=True):
@@ -202,6 +210,10 @@ class PhaseScheduler:
         phase = self.current_phase()
         self._hooks = list(phase.workflow_hooks.values()) if phase else []
         self._cadences = [_cadence(hook) for hook in self._hooks]
+
+    def _hook_names(self) -> list[str]:
+        phase = self.current_phase()
+        return list(phase.workflow_hooks) if phase else []
 
     def _is_due(self, index: int) -> bool:
         cadence = self._cadences[index]
