@@ -179,7 +179,7 @@ def test_run_with_an_own_reward_is_resumed_raced_and_trusted(person, monkeypatch
     (person / "my_rewards.py").write_text("def slide(car):\n    return 1e6\n")
     resume(run, "training.total_steps=384")
     assert "'my_rewards.py' has changed since run" in caplog.text
-    assert "goes on with its own copy" in caplog.text
+    assert "continues with its own copy" in caplog.text
     rows = RunFolder(run).read_metrics()
     assert 0.0 < max(row.get("collect/reward_terms/slide", 0.0) for row in rows if row["agent_steps"] > 256) < 1e3
     assert max(row["eval/return"] for row in rows if "eval/return" in row) < 1e3
