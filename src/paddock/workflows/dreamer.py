@@ -86,9 +86,6 @@ class Dreamer(Workflow):
 
     config: DreamerConfig
 
-    def __init__(self, config: DreamerConfig) -> None:
-        super().__init__(config)
-
     def initialize(self, context: WorkflowContext) -> None:
         super().initialize(context)
         parts = context.components

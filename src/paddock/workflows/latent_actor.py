@@ -58,9 +58,6 @@ class LatentActor(Workflow):
 
     config: LatentActorConfig
 
-    def __init__(self, config: LatentActorConfig) -> None:
-        super().__init__(config)
-
     def initialize(self, context: WorkflowContext) -> None:
         super().initialize(context)
         self.model, self.policy = context.components["world_model"], context.components["policy"]

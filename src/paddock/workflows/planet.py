@@ -19,9 +19,6 @@ class PlaNet(Workflow):
 
     config: PlaNetConfig
 
-    def __init__(self, config: PlaNetConfig) -> None:
-        super().__init__(config)
-
     def initialize(self, context: WorkflowContext) -> None:
         super().initialize(context)
         self.model, self.optimizer = context.components["world_model"], context.optimizers["world_model"]
