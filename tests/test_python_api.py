@@ -204,7 +204,7 @@ def test_load_runs_no_code_of_a_policy_from_elsewhere_unless_trusted(pole, noteb
     [
         (lambda: paddock.train("ppo_cartpol"), "Did you mean 'ppo_cartpole'"),
         (lambda: paddock.train(), "say what to train"),
-        (lambda: paddock.train("ppo_cartpole", workflow={"cilp": 1}), "Did you mean 'clip'"),
+        (lambda: paddock.train("ppo_cartpole", workflow={"clip_rato": 1}), "Did you mean 'clip_ratio'"),
         (lambda: paddock.train("ppo_cartpole", preset="smok"), "Did you mean 'smoke'"),
         (lambda: paddock.train("ppo_cartpole", overrides="seed=1"), "overrides is a list"),
         (lambda: paddock.train("ppo_cartpole", plugins=["nowhere_at_all"]), "no package 'nowhere_at_all'"),

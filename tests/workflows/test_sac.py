@@ -84,7 +84,12 @@ def test_an_update_moves_what_it_should_and_nothing_else(prepared):
     assert not torch.equal(state("policy")["head.weight"], before["policy"]["head.weight"])
     assert not torch.equal(state("temperature")["log"], before["temperature"]["log"])
     assert {"train/entropy", "train/temperature", "train/value", "train/critic_loss"} <= metrics.keys()
-    assert all(parameter.grad is None for parameter in context.components["critics"].parameters())
+    batch = context.buffers["replay"].sample()
+    workflow.update_critics(batch, phase=phase)
+    gradients = [parameter.grad.clone() for parameter in context.components["critics"].parameters()]
+    workflow.update_policy(batch, phase=phase)
+    left = [parameter.grad for parameter in context.components["critics"].parameters()]
+    assert all(torch.equal(old, new) for old, new in zip(gradients, left, strict=True)), "the policy's loss leaves none"
 
 
 def test_the_temperature_rises_while_there_is_too_little_entropy(prepared):
