@@ -49,8 +49,8 @@ class RolloutBuffer:
         self._newest: dict[str, np.ndarray] | None = None  # the row at `position`, once it is written
 
     def add(self, transition: dict[str, Any]) -> dict[str, np.ndarray]:
-        """Store one step of all copies; a full buffer that nobody sampled starts anew. Gives the row of what followed,
-        parts [B, ...]."""
+        """Store one step of all copies; a full buffer that was not sampled starts anew. Returns the row of next
+        observations, parts [B, ...]."""
         if self.position == self.length:
             self._clear()
         t = self.position

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 HOOKS = "workflow_hooks"
-LIST = "_list_"  # in a mapping: the list that somebody wrote in its place
+LIST = "_list_"  # in a mapping: the list that a user's YAML has in its place
 
 
 def phases_by_name(phases: Any) -> Any:

@@ -176,7 +176,7 @@ def rename_logged(text: bytes) -> bytes:
 
 
 def say_renamed(found: Mapping[str, str]) -> None:
-    """One line about old words, for whoever wrote them."""
+    """Log one line that lists the renamed options."""
     if found:
         listed = ", ".join(f"{old} is now {new}" for old, new in found.items())
         log.warning("options were renamed: %s. The old words work for now.", listed)
@@ -203,7 +203,7 @@ def _rename_hooks(values: dict[str, Any]) -> dict[str, str]:
     for name, phase in phases.items() if isinstance(phases, dict) else ():
         hooks = phase.get(HOOKS_KEY) if isinstance(phase, dict) else None
         if isinstance(hooks, dict) and (old := [hook for hook in hooks if hook in table]):
-            # An old word wins over a new one that was there before: somebody wrote it on top.
+            # An old word wins over a new one that was there before: a user's YAML or override is merged last.
             kept = {hook: value for hook, value in hooks.items() if hook not in [table[one] for one in old]}
             phase[HOOKS_KEY] = {table.get(hook, hook): value for hook, value in kept.items()}
             place = f"training.phases.{name}.{HOOKS_KEY}"

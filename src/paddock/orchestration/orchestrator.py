@@ -84,7 +84,7 @@ class Orchestrator:
         self._is_save_due = Every(config.checkpoint.every_steps) if config.checkpoint.every_steps else None
         self._is_save_wanted = False
         self.is_paused = False
-        self.ends_after: int | None = None  # agent steps, where somebody wants less than the configuration
+        self.ends_after: int | None = None  # agent steps, where the run has to end before its configuration says
         self._best_score: float | None = None
         self._last_evaluation: dict[str, Any] | None = None
         self._entered: str | None = None  # the phase of what was last done, which the next row is about

@@ -97,7 +97,7 @@ class PhaseConfig(Schema):
 
 
 def with_names(entries: Any) -> Any:
-    """Entries by name, each of which is told its own."""
+    """Entries by name, each with its name in the field `name`."""
     if not isinstance(entries, Mapping):
         return entries
     return {name: {**one, "name": name} if isinstance(one, Mapping) else one for name, one in entries.items()}

@@ -21,7 +21,7 @@ MakeEnv = Callable[[int, str | None], VectorEnv]
 
 @contextmanager
 def evaluation_mode(actor: nn.Module, seed: int, purpose: str = "evaluation") -> Iterator[None]:
-    """Eval mode and random numbers of its own for whoever is judged; training's are put back afterwards."""
+    """Eval mode and random numbers of its own for the actor; training's are restored afterwards."""
     modes = [(part, part.training) for part in actor.modules()]
     actor.eval()
     try:
