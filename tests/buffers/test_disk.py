@@ -5,10 +5,10 @@ from itertools import pairwise
 
 import numpy as np
 import torch
-from streams import SPEC, NaiveRows, stream
 
 from paddock.buffers.disk import DiskBuffer, DiskConfig
 from paddock.core.trees import open_tree, save_tree
+from streams import SPEC, NaiveRows, stream
 
 
 def make(folder, **options):
@@ -56,7 +56,7 @@ def test_files_go_with_their_owner_and_after_a_kill_with_the_next_one(tmp_path):
     mine = buffer._storage.folder
     assert mine.is_dir()
     code = (
-        "import os, sys; sys.path.insert(0, sys.argv[2]);"
+        "import os, sys; sys.path[:0] = [sys.argv[2], os.path.dirname(sys.argv[2])];"
         "from pathlib import Path; from test_disk import make, stream;"
         "b = make(Path(sys.argv[1])); [b.add(s) for s in stream(30)]; os.kill(os.getpid(), 9)"
     )

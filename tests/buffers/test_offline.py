@@ -3,7 +3,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from streams import SPEC, NaiveRows, stream
 
 from paddock.buffers.minari_sets import write_minari
 from paddock.buffers.offline import OfflineBuffer, OfflineConfig
@@ -14,6 +13,7 @@ from paddock.environments.gym import GymConfig, make
 from paddock.environments.spaces import spec_of
 from paddock.rollout.actor import RandomActor, RandomActorConfig
 from paddock.rollout.collector import Collector
+from streams import SPEC, NaiveRows, stream
 
 
 def recorder(folder, spec=SPEC, copies=3):

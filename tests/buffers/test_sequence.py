@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 import torch
-from streams import SPEC, NaiveRows, assert_windows, stream
 
 from paddock.buffers.disk import DiskBuffer, DiskConfig
 from paddock.buffers.sequence import SequenceBuffer, SequenceConfig
 from paddock.core.errors import InputError
 from paddock.orchestration.checkpoint import CheckpointConfig, CheckpointStore
+from streams import SPEC, NaiveRows, assert_windows, stream
 
 COPIES = 3
 

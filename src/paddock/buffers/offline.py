@@ -52,6 +52,11 @@ class OfflineBuffer:
         for rows in parts:
             self._sequences.extend(0, rows)
 
+    @property
+    def sequences(self) -> SequenceBuffer:
+        """All rows, one copy's stream."""
+        return self._sequences
+
     def __len__(self) -> int:
         return len(self._sequences)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,15 @@ class PrioritizedBuffer(UniformBuffer):
         self._tree.fill(state["priority"])
         self._highest = state["highest"]
 
-    def _open_row(self) -> int:
-        row = super()._open_row()
-        self._tree.assign(row * self.num_envs + self._copies, np.zeros(self.num_envs))
-        return row
+    def _open_rows(self, rows: np.ndarray) -> None:
+        super()._open_rows(rows)
+        self._tree.assign(self._leaves(rows), np.zeros(len(rows) * self.num_envs))
+
+    def _add_steps(self, steps: Mapping[str, Any], start: int, stop: int) -> None:
+        super()._add_steps(steps, start, stop)
+        rows = np.arange(self.total - (stop - start), self.total) % self.rows
+        self._tree.assign(self._leaves(rows), steps["valid"][start:stop].reshape(-1) * self._highest)
+
+    def _leaves(self, rows: np.ndarray) -> np.ndarray:
+        """Of all copies of the places [T], in their order."""
+        return (rows[:, None] * self.num_envs + self._copies).reshape(-1)

@@ -36,6 +36,9 @@ class RolloutBuffer:
     `add` gives that row, for the actor to read and to hand in with the next transition: it is not copied then.
     """
 
+    keeps_streams = True  # Columns hold one environment's steps each, in their order.
+    is_on_policy = True  # All steps are of the policy that learns from them.
+
     def __init__(self, config: RolloutConfig, spec: Spec, num_envs: int) -> None:
         self.length = -(-config.steps // num_envs)
         self.num_envs = num_envs
@@ -76,6 +79,18 @@ class RolloutBuffer:
         batch["final_observation"] = _tensors({name: array[: self._finals] for name, array in self._final.items()})
         self._clear()
         return batch
+
+    def rows(self) -> Batch:
+        """A copy of the rows filled so far, arrays [T, B, ...] with observations [T + 1, B, ...], and begin anew."""
+        t, k = self.position, self._finals
+        taken = {
+            "observation": {name: array[: t + 1] for name, array in self._observation.items()},
+            **{name: array[:t] for name, array in self._arrays.items()},
+            "final_index": self._final_index[:k],
+            "final_observation": {name: array[:k] for name, array in self._final.items()},
+        }
+        self._clear()
+        return map_tree(np.copy, taken)
 
     def mark_discontinuity(self) -> None:
         """The environments start afresh: the newest row's successor is lost, so that row is not used."""

@@ -59,10 +59,13 @@ class RowBuilder:
         acting = np.flatnonzero(transition["valid"])
         no_end = np.zeros(len(acting), bool)
         rows = {f"{OBSERVATION}{name}": part[acting] for name, part in transition["observation"].items()}
+        begins = self._is_first[acting]
+        if "is_first" in transition:  # A stream may begin anew without an end: another worker's steps, say.
+            begins = begins | transition["is_first"][acting]
         rows |= {
             "action": transition["action"][acting],
-            "reward": self._reward[acting],
-            "is_first": self._is_first[acting],
+            "reward": np.where(begins, np.float32(0), self._reward[acting]),
+            "is_first": begins,
             "terminated": no_end,
             "truncated": no_end,
         }

@@ -58,6 +58,8 @@ class SequenceBuffer:
     (`crosses_episodes: false`; episodes shorter than the window are then never seen).
     """
 
+    keeps_streams = True  # Columns hold one environment's steps each, in their order.
+
     def __init__(self, config: SequenceConfig, spec: Spec, num_envs: int) -> None:
         self.config = config
         self.num_envs = num_envs
@@ -89,13 +91,14 @@ class SequenceBuffer:
             self.totals[copies] += 1
 
     def extend(self, copy: int, rows: Mapping[str, np.ndarray]) -> None:
-        """Append complete rows [N, ...] to one copy's stream; the first of them begins an episode."""
+        """Append complete rows [N, ...] to one copy's stream; they go on with its episode until one begins."""
         is_first, count = rows["is_first"], len(rows["is_first"])
         numbers = self.totals[copy] + np.arange(count)
         episodes = self._episodes[copy] + is_first.cumsum()
         self._storage.write(np.full(count, copy), numbers, {**rows, "episode": episodes})
-        begins = np.flatnonzero(np.append(is_first, True))
-        longest = np.arange(count) - np.repeat(begins[:-1], np.diff(begins)) + 1
+        places = np.arange(count)
+        begun = np.maximum.accumulate(np.where(is_first, places, -1))
+        longest = np.where(begun >= 0, places - begun, self._run[copy] + places) + 1
         if len(whole := np.flatnonzero(longest >= self.config.length)):
             self._last_whole[copy] = numbers[whole[-1]]
         self.totals[copy] += count
@@ -130,6 +133,11 @@ class SequenceBuffer:
         batch = nested(_tensors(rows))
         batch["index"] = torch.from_numpy(np.stack(np.broadcast_arrays(copies[:, None], numbers), -1))
         return batch
+
+    def episode_starts(self, copy: int) -> np.ndarray:
+        """Bool [K]: which of one copy's rows, from the oldest on, begin an episode."""
+        numbers = np.arange(self.oldest[copy], self.totals[copy])
+        return self._storage.read(np.array(copy), numbers, ["is_first"])["is_first"]
 
     def mark_discontinuity(self) -> None:
         """The environments start afresh: what comes next does not follow from the newest rows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -72,7 +73,8 @@ class UniformBuffer:
         """Store one step of all copies."""
         if self.total == 0 or self._is_discontinuous:
             self._restart(transition["observation"])
-        row = self._open_row()
+        row = self.total % self.rows
+        self._open_rows(np.array([row]))
         for name in ("action", "reward", "terminated", "truncated", "valid"):
             self._arrays[name][row] = transition[name]
         if "final_rows" in transition:
@@ -80,6 +82,30 @@ class UniformBuffer:
             self._arrays["final"][row, transition["final_rows"]] = ids
         self.total += 1
         self._write_observation(self.total, transition["next_observation"])
+
+    def add_steps(self, steps: Mapping[str, Any]) -> None:
+        """Store T consecutive steps of all copies at once, as `RolloutBuffer.rows` gives them; the same as T times
+        `add`, and much faster. Unless they begin anew (`mark_discontinuity`), they follow the newest row."""
+        count, piece = len(steps["reward"]), max(self.rows // 2, 1)
+        if self.total == 0 or self._is_discontinuous:
+            self._restart({name: part[0] for name, part in steps["observation"].items()})
+        for start in range(0, count, piece):  # A ring that is overwritten at once would lose rows in an odd order.
+            self._add_steps(steps, start, min(start + piece, count))
+
+    def _add_steps(self, steps: Mapping[str, Any], start: int, stop: int) -> None:
+        rows = np.arange(self.total, self.total + stop - start) % self.rows
+        self._open_rows(rows)
+        for name in ("action", "reward", "terminated", "truncated", "valid"):
+            self._arrays[name][rows] = steps[name][start:stop]
+        chosen = np.flatnonzero((steps["final_index"][:, 0] >= start) & (steps["final_index"][:, 0] < stop))
+        if len(chosen):
+            at, copies = steps["final_index"][chosen].T
+            ids = self._finals.append({name: part[chosen] for name, part in steps["final_observation"].items()})
+            self._arrays["final"][rows[at - start], copies] = ids
+        following = np.arange(self.total + 1, self.total + 1 + stop - start) % (self.rows + 1)
+        for name, array in self._observation.items():
+            array[following] = steps["observation"][name][start + 1 : stop + 1]
+        self.total += stop - start
 
     def can_sample(self) -> bool:
         return len(self) >= self.config.batch_size
@@ -182,18 +208,17 @@ class UniformBuffer:
         for name, array in self._observation.items():
             array[row % len(array)] = observation[name]
 
-    def _open_row(self) -> int:
-        """The place for a new row, with what it held forgotten."""
-        row = self.total % self.rows
-        overwritten = self._arrays["final"][row]
-        self._finals.forget_before(int(overwritten.max()) + 1)
-        self._arrays["final"][row] = -1
-        return row
+    def _open_rows(self, rows: np.ndarray) -> None:
+        """Forget what the places [T] held."""
+        self._finals.forget_before(int(self._arrays["final"][rows].max()) + 1)
+        self._arrays["final"][rows] = -1
 
     def _restart(self, observation: dict[str, np.ndarray]) -> None:
         """Begin with `observation`. Where rows are there already, an unusable one parts the old from the new."""
         if self._is_discontinuous:
-            self._arrays["valid"][self._open_row()] = False
+            row = self.total % self.rows
+            self._open_rows(np.array([row]))
+            self._arrays["valid"][row] = False
             self.total += 1
         self._is_discontinuous = False
         self._write_observation(self.total, observation)

@@ -25,7 +25,7 @@ def stream(count, copies=3, seed=0, same_step=True, end=0.15):
     """Vector steps as a collector gives them."""
     random = np.random.default_rng(seed)
     observation = observations(random, copies)
-    fresh = np.zeros(copies, bool)
+    fresh, first = np.zeros(copies, bool), np.ones(copies, bool)
     for _ in range(count):
         valid = ~fresh
         ended = (random.random(copies) < end) & valid
@@ -39,6 +39,7 @@ def stream(count, copies=3, seed=0, same_step=True, end=0.15):
             "terminated": terminated,
             "truncated": ended & ~terminated,
             "valid": valid,
+            "is_first": first,
         }
         if same_step and ended.any():
             step["final_rows"] = np.flatnonzero(ended)
@@ -46,6 +47,7 @@ def stream(count, copies=3, seed=0, same_step=True, end=0.15):
         yield step
         observation = following
         fresh = np.zeros(copies, bool) if same_step else ended
+        first = ended if same_step else ~valid
 
 
 class NaiveRows:
