@@ -8,6 +8,8 @@ from torch.nn import functional
 from toy_models import LinearWorld, Maze, best_controls
 
 from paddock.components.actions import from_vector, previous_actions, to_vector
+from paddock.components.controllers.planners import _drawn
+from paddock.components.controllers.plans import CategoricalPlan, GaussianPlan
 from paddock.components.dynamics.imagination import imagined_return, score_by
 from paddock.config.schema import instantiate, validate_target
 from paddock.core.errors import NonFiniteError
@@ -141,3 +143,91 @@ def test_previous_actions_led_to_each_row():
     led = previous_actions(vectors, torch.tensor([[True, False], [False, True]]))
     assert torch.equal(led[1, 0], vectors[0, 0])
     assert led[0].abs().sum() == led[:, 1].abs().sum() == 0
+
+
+def value_to_go(latent, steps):
+    """What the best controls for so many steps gather from here, in closed form."""
+    x = latent["x"]
+    best = torch.stack([best_controls(each, steps) for each in x]).float()
+    return imagined_return(LinearWorld(), latent, best.unsqueeze(1), gamma=1.0).squeeze(1)
+
+
+@pytest.mark.parametrize("select", ["mean", "sample"])
+def test_mppi_with_a_terminal_value_takes_the_first_action_of_the_long_plan(select):
+    """One step and the true value of what follows lead to the closed form of four steps."""
+    x = torch.tensor([[0.6, -0.5], [-0.3, 0.4]])
+    latent = {"x": x, "u": torch.zeros_like(x)}
+    score = score_by(LinearWorld(), latent, gamma=1.0, value=lambda reached: value_to_go(reached, 3))
+    chosen = planner("MPPI", NUMBERS, 1, select=select, shift_in="zero", max_std=2.0, temperature=200.0)
+    torch.manual_seed(3)
+    found = chosen.search(score, chosen.initial(2, torch.device("cpu")))
+    best = torch.stack([best_controls(each, 4) for each in x]).float()
+    assert (found.actions[:, 0] - best[:, 0]).abs().max() < 0.05
+
+
+def test_mppi_round_is_the_naive_one():
+    """One round with proposals inside the population, momentum and bounds, candidate by candidate."""
+    torch.manual_seed(0)
+    chosen = planner(
+        "MPPI", NUMBERS, 3, candidates=10, elites=4, iterations=1, temperature=0.5, std=2.0, max_std=0.9, min_std=0.05,
+        warm_start=True, shift_in="zero", proposals="replace", momentum=0.1, select="sample",
+    )  # fmt: skip
+    previous, proposals, seen = torch.rand(1, 3, 2), torch.rand(1, 4, 3, 2), []
+
+    def score(candidates):
+        seen.append(candidates)
+        return candidates.sum((2, 3))
+
+    found = chosen.search(score, previous, proposals)
+    (candidates,) = seen
+    assert candidates.shape == (1, 10, 3, 2), "proposals count inside the population"
+    assert torch.equal(candidates[:, 6:], proposals)
+    ranked = sorted(candidates[0], key=lambda one: -float(one.sum()))[:4]
+    weights = torch.stack([(0.5 * (one.sum() - ranked[0].sum())).exp() for one in ranked])
+    weights = weights / weights.sum()
+    mean = sum(weight * one for weight, one in zip(weights, ranked, strict=True))
+    std = sum(weight * (one - mean) ** 2 for weight, one in zip(weights, ranked, strict=True)).sqrt()
+    begun = torch.cat([previous[0, 1:], torch.zeros(1, 2)])
+    assert torch.allclose(found.memory[0], 0.1 * begun + 0.9 * mean, atol=1e-6)
+    assert torch.allclose(found.plan.std[0], std.clamp(0.05, 0.9), atol=1e-5)
+    assert any(torch.equal(found.actions[0], one) for one in ranked), "an elite, not the mean"
+
+
+def test_mppi_draws_elites_by_their_weights():
+    torch.manual_seed(0)
+    sequences = torch.tensor([0.0, 1.0])[None, :, None, None].expand(4_000, 2, 1, 2)
+    chosen = planner("MPPI", NUMBERS, 1, candidates=2, elites=2, iterations=1, select="sample", proposals="join")
+    weights = chosen._weights(torch.tensor([[1.0, 0.9]])).expand(4_000, 2)
+    share = float((_drawn(sequences, weights)[:, 0, 0] == 1).float().mean())
+    assert share == pytest.approx(float(weights[0, 1]), abs=0.03)
+
+
+@pytest.mark.parametrize("action", [NUMBERS, CHOICES])
+def test_a_plans_own_spread_is_what_it_tries_out(action):
+    torch.manual_seed(0)
+    first = torch.zeros(5_000, 2) if action is NUMBERS else functional.one_hot(torch.zeros(5_000).long(), 3).float()
+    if action is NUMBERS:
+        plan = GaussianPlan(torch.zeros(5_000, 3, 2), torch.full((5_000, 3, 2), 0.3), 0.05)
+        assert float(plan.varied(first).std()) == pytest.approx(0.3, rel=0.05)
+    else:
+        chances = torch.tensor([0.7, 0.2, 0.1])
+        plan = CategoricalPlan(chances.expand(5_000, 3, 3), 0.05)
+        assert torch.allclose(plan.varied(first).mean(0), chances, atol=0.03)
+
+
+@pytest.mark.parametrize("name", ["CEM", "MPPI", "RandomShooting"])
+def test_a_scheduled_search_looks_less_far(name):
+    shapes = []
+    chosen = planner(name, NUMBERS, 5)
+    found = chosen.search(
+        lambda candidates: shapes.append(candidates.shape) or candidates.sum((2, 3)),
+        torch.zeros(1, 5, 2),
+        horizon=2,
+        min_std=0.4,
+    )
+    assert {shape[2] for shape in shapes} == {2}
+    assert found.actions.shape == (1, 2, 2)
+    assert found.memory.shape == (1, 5, 2)
+    assert not found.memory[:, 2:].any()
+    if found.plan is not None:
+        assert float(found.plan.std.min()) == pytest.approx(0.4)

@@ -7,10 +7,13 @@ candidates are one batch. Shapes: B environments, N candidates, K elites, H step
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor
+from torch.nn import functional
 
 from paddock.components.actions import vector_size
 from paddock.components.controllers.plans import CategoricalPlan, GaussianPlan, mixed_with_uniform
@@ -21,6 +24,16 @@ from paddock.core.specs import ArraySpec
 Score = Callable[[Tensor], Tensor]
 """Candidates [B, N, H, A] to their returns [B, N]."""
 Plan = GaussianPlan | CategoricalPlan
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What a search found: the sequence [B, H, A] to follow, the one [B, H, A] that the next decision begins from, and
+    what was believed in the end, None of a search that fits nothing."""
+
+    actions: Tensor
+    memory: Tensor
+    plan: Plan | None = None
 
 
 class RandomShootingConfig(TargetSchema):
@@ -56,15 +69,41 @@ class RandomShooting:
         best = _scored(score, candidates).argmax(1)
         return candidates[torch.arange(batch, device=previous.device), best]
 
+    def search(
+        self,
+        score: Score,
+        previous: Tensor,
+        proposals: Tensor | None = None,
+        *,
+        horizon: int | None = None,
+        min_std: float | None = None,
+    ) -> Planned:
+        """As `plan`, with what to remember. A schedule may shorten the `horizon` and widen `min_std`."""
+        limited = previous if horizon is None else previous[:, :horizon]
+        actions = self.plan(score, limited, proposals)
+        return Planned(actions, padded(actions, previous.shape[1]))
+
 
 class CEMConfig(RandomShootingConfig):
-    """Options of the cross-entropy method."""
+    """Options of the cross-entropy method.
+
+    `select`: the sequence to follow is the plan's `mean`, or an elite drawn by its weight (`sample`). `shift_in`: a
+    warm start ends in a `repeat` of the last action, or in a `zero`. `proposals`: given sequences `join` the
+    candidates, or `replace` as many of them. `explore_by_std`: the plan's own spread is the noise while collecting.
+    `momentum`: the share of the mean that a round keeps.
+    """
 
     iterations: int = Field(ge=1)
     elites: int = Field(ge=1)
     std: float = Field(default=1.0, gt=0)
     min_std: float = Field(default=0.05, ge=0, lt=1)
+    max_std: float | None = Field(default=None, gt=0)
     warm_start: bool = False
+    shift_in: Literal["repeat", "zero"] = "repeat"
+    select: Literal["mean", "sample"] = "mean"
+    explore_by_std: bool = False
+    proposals: Literal["join", "replace"] = "join"
+    momentum: float = Field(default=0.0, ge=0, lt=1)
 
     @model_validator(mode="after")
     def _check(self) -> CEMConfig:
@@ -87,22 +126,44 @@ class CEM(RandomShooting):
 
     def plan(self, score: Score, previous: Tensor, proposals: Tensor | None = None) -> Tensor:
         """The sequence [B, H, A] that the elites agree on. `proposals` [B, M, H, A] compete in every round."""
-        plan = self._begin(previous)
-        for _ in range(self.config.iterations):
-            candidates = plan.sample(self.config.candidates)
+        return self.search(score, previous, proposals).actions
+
+    def search(
+        self,
+        score: Score,
+        previous: Tensor,
+        proposals: Tensor | None = None,
+        *,
+        horizon: int | None = None,
+        min_std: float | None = None,
+    ) -> Planned:
+        """As `plan`, with what to remember. A schedule may shorten the `horizon` and widen `min_std`."""
+        config = self.config
+        plan = self._begin(previous, horizon, config.min_std if min_std is None else min_std)
+        count = config.candidates
+        if proposals is not None and config.proposals == "replace":
+            count -= proposals.shape[1]
+        for _ in range(config.iterations):
+            candidates = plan.sample(count)
             if proposals is not None:
                 candidates = torch.cat([candidates, proposals], 1)
-            best, index = _scored(score, candidates).topk(self.config.elites, 1)
+            best, index = _scored(score, candidates).topk(config.elites, 1)
             elites = candidates.gather(1, index[:, :, None, None].expand(-1, -1, *candidates.shape[2:]))
-            plan = plan.refit(elites, self._weights(best))
-        return plan.actions()
+            weights = self._weights(best)
+            plan = plan.refit(elites, weights)
+        actions = plan.actions()
+        chosen = actions if config.select == "mean" else _drawn(elites, weights)
+        return Planned(chosen, padded(actions, previous.shape[1]), plan)
 
-    def _begin(self, previous: Tensor) -> Plan:
+    def _begin(self, previous: Tensor, horizon: int | None, min_std: float) -> Plan:
         config = self.config
-        moved_on = torch.cat([previous[:, 1:], previous[:, -1:]], 1) if config.warm_start else previous * 0
+        last = previous[:, -1:] if config.shift_in == "repeat" else previous[:, -1:] * 0
+        moved_on = torch.cat([previous[:, 1:], last], 1) if config.warm_start else previous * 0
+        moved_on = moved_on if horizon is None else moved_on[:, :horizon]
         if self.action.is_discrete:
-            return CategoricalPlan(self._chances(moved_on), config.min_std)
-        return GaussianPlan(moved_on, torch.full_like(moved_on, config.std), config.min_std)
+            return CategoricalPlan(self._chances(moved_on), min_std)
+        std = torch.full_like(moved_on, config.std)
+        return GaussianPlan(moved_on, std, min_std, config.max_std, config.momentum)
 
     def _chances(self, sequence: Tensor) -> Tensor:
         """Even ones, or half of them given to the choices [B, H, A] of before; zeros are no choice."""
@@ -130,6 +191,18 @@ class MPPI(CEM):
 
     def _weights(self, returns: Tensor) -> Tensor:
         return (self.config.temperature * (returns - returns[:, :1])).softmax(1)
+
+
+def padded(actions: Tensor, horizon: int) -> Tensor:
+    """Sequences [B, h, A] with zeros up to the horizon: [B, H, A]."""
+    missing = horizon - actions.shape[1]
+    return functional.pad(actions, (0, 0, 0, missing)) if missing else actions
+
+
+def _drawn(elites: Tensor, weights: Tensor) -> Tensor:
+    """One of the elites [B, K, H, A] by its weight [B, K]: [B, H, A]."""
+    chosen = torch.multinomial(weights, 1).squeeze(-1)
+    return elites[torch.arange(len(elites), device=elites.device), chosen]
 
 
 def _scored(score: Score, candidates: Tensor) -> Tensor:

@@ -19,6 +19,8 @@ class GaussianPlan:
     mean: Tensor
     std: Tensor
     min_std: float
+    max_std: float | None = None
+    momentum: float = 0.0
 
     def sample(self, count: int) -> Tensor:
         """`count` sequences for each environment: [B, N, H, A]."""
@@ -31,7 +33,12 @@ class GaussianPlan:
         weights = weights[:, :, None, None]
         mean = (weights * candidates).sum(1)
         variance = (weights * (candidates - mean.unsqueeze(1)).square()).sum(1)
-        return replace(self, mean=mean, std=variance.sqrt().clamp(min=self.min_std))
+        std = variance.sqrt().clamp(min=self.min_std, max=self.max_std)
+        return replace(self, mean=mean.lerp(self.mean, self.momentum) if self.momentum else mean, std=std)
+
+    def varied(self, first: Tensor) -> Tensor:
+        """First actions [B, A] with noise of the plan's own spread at its first step."""
+        return torch.addcmul(first, self.std[:, 0], torch.randn_like(first)).clamp(-1, 1)
 
     def actions(self) -> Tensor:
         """The sequence that the plan stands for: [B, H, A]."""
@@ -56,6 +63,10 @@ class CategoricalPlan:
         """Move to how often each choice is taken in candidates [B, K, H, A]; weights [B, K] sum to 1."""
         chances = (weights[:, :, None, None] * candidates).sum(1)
         return replace(self, mean=mixed_with_uniform(chances, self.min_std))
+
+    def varied(self, first: Tensor) -> Tensor:
+        """First choices [B, A] drawn anew from the plan's chances at its first step."""
+        return functional.one_hot(torch.multinomial(self.mean[:, 0], 1).squeeze(-1), self.mean.shape[-1]).to(first)
 
     def actions(self) -> Tensor:
         """The likeliest choice at each step: [B, H, A]."""

@@ -45,11 +45,16 @@ def imagined_return(
     With `value` what comes after the horizon counts, too. All candidates of all environments are one batch.
     """
     batch, count = actions.shape[:2]
-    latent = {name: part.repeat_interleave(count, 0) for name, part in latent.items()}
+    imagine_first = getattr(model, "imagine_first", None)  # Of a model that knows what the candidates have in common.
+    if imagine_first is None:
+        latent = {name: part.repeat_interleave(count, 0) for name, part in latent.items()}
     total = torch.zeros(batch * count, device=actions.device)
     weight = torch.ones_like(total)
-    for action in actions.flatten(0, 1).unbind(1):
-        latent = model.imagine_step(latent, action)
+    for step, action in enumerate(actions.flatten(0, 1).unbind(1)):
+        if step == 0 and imagine_first is not None:
+            latent = imagine_first(latent, actions[:, :, 0])
+        else:
+            latent = model.imagine_step(latent, action)
         total = total + weight * model.predict_reward(latent)
         weight = weight * gamma * model.predict_continue(latent)
     if value is not None:

@@ -7,6 +7,7 @@ A latent is a dict of `deter` [..., D] and `stoch` [..., S].
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import torch
@@ -50,6 +51,10 @@ class CategoricalLatent:
         """For `draw`: exponential draws, by which the largest ratio is a sample (the Gumbel-max trick)."""
         return torch.rand(*shape, self.size, device=device).log_().neg_()  # Much faster than `exponential_`.
 
+    def warmed(self, outputs: Tensor, noise: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+        """What to `draw` from at a temperature: logits are divided by it."""
+        return outputs / temperature, noise
+
     def draw(self, outputs: Tensor, noise: Tensor) -> Tensor:
         """[..., size] one-hot, with the probabilities' gradient (straight through)."""
         probabilities = self._probabilities(outputs)
@@ -78,6 +83,10 @@ class GaussianLatent:
 
     def noise(self, *shape: int, device: torch.device) -> Tensor:
         return torch.randn(*shape, self.size, device=device)
+
+    def warmed(self, outputs: Tensor, noise: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+        """What to `draw` from at a temperature: variances are multiplied by it."""
+        return outputs, noise * math.sqrt(temperature)
 
     def draw(self, outputs: Tensor, noise: Tensor) -> Tensor:
         """[..., size], with the gradient of mean and std."""
@@ -256,11 +265,13 @@ class RSSM(nn.Module):
             latents["prior"] = self.prior(latents["deter"])
         return latents
 
-    def imagine_step(self, before: Latent, action: Tensor) -> Latent:
-        """Where an action [B, A] leads, drawn from the prior."""
+    def imagine_step(self, before: Latent, action: Tensor, temperature: float = 1.0) -> Latent:
+        """Where an action [B, A] leads, drawn from the prior at a temperature."""
         deter = self.transition(before["deter"], before["stoch"], self.transition.prepare(action))
-        noise = self.stochastic.noise(len(deter), device=deter.device)
-        return {"deter": deter, "stoch": self.stochastic.draw(self.prior(deter), noise)}
+        noise, prior = self.stochastic.noise(len(deter), device=deter.device), self.prior(deter)
+        if temperature != 1.0:
+            prior, noise = self.stochastic.warmed(prior, noise, temperature)
+        return {"deter": deter, "stoch": self.stochastic.draw(prior, noise)}
 
     def kl(self, latents: Latent) -> tuple[Tensor, Tensor]:
         """[T, B] each: KL of the posterior from the prior, with the gradient to the prior alone (what the dynamics

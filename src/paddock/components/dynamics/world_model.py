@@ -81,9 +81,9 @@ class WorldModel(nn.Module):
         """[T, B] each: the KL that the dynamics have to learn, and that the representation may give up; see RSSM."""
         return self.rssm.kl(latents)
 
-    def imagine_step(self, latent: Latent, action: Tensor) -> Latent:
-        """Where an action [B, A] leads, drawn from what the model believes."""
-        return self.rssm.imagine_step(latent, action)
+    def imagine_step(self, latent: Latent, action: Tensor, temperature: float = 1.0) -> Latent:
+        """Where an action [B, A] leads, drawn from what the model believes, at a temperature."""
+        return self.rssm.imagine_step(latent, action, temperature)
 
     def features(self, latent: Latent) -> Tensor:
         """[..., F]: a latent as one vector."""

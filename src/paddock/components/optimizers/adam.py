@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from pydantic import Field
@@ -22,10 +22,11 @@ Gradients = Sequence[Tensor | None]
 
 
 class AdamConfig(TargetSchema):
-    """Options of Adam."""
+    """Options of Adam. `learning_rate_scales`: by `component.part`, what the learning rate of that part is times."""
 
     components: list[str] = Field(min_length=1)
     learning_rate: float = Field(gt=0)
+    learning_rate_scales: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
     epsilon: float = Field(default=1e-8, gt=0)
     weight_decay: float = Field(default=0.0, ge=0)
     max_gradient_norm: float | None = Field(default=None, gt=0)
@@ -44,7 +45,16 @@ class Adam:
                 raise unknown_choice("component (in optimizers)", name, components)
         self.config = config
         self.learning_rate = config.learning_rate
-        self._flats = {name: Flat(name, components[name]) for name in config.components}
+        scales = config.learning_rate_scales
+        self._flats = {
+            name: Flat(name, parameters)
+            for component in config.components
+            for name, parameters in _split(component, components[component], scales).items()
+        }
+        self._scales = {name: scales.get(name, 1.0) for name in self._flats}
+        for name in scales:
+            if name not in self._flats:
+                raise unknown_choice("part (in learning_rate_scales)", name, _part_names(config.components, components))
 
     def descend(self, loss: Tensor, gradients: Gradients | None = None, *, retain_graph: bool = False) -> float:
         """One gradient step on `loss`; components that are frozen stay where they are. Returns the gradient's norm.
@@ -113,8 +123,14 @@ class Adam:
             for mine, saved in zip(flat.moments().values(), state["moments"][name].values(), strict=True):
                 mine.copy_(saved)
 
-    @torch.no_grad()
     def _step(self, flats: list[Flat]) -> None:
+        for scale in dict.fromkeys(self._scales.values()):
+            chosen = [flat for flat in flats if self._scales[flat.name] == scale]
+            if chosen:
+                self._step_at(self.learning_rate * scale, chosen)
+
+    @torch.no_grad()
+    def _step_at(self, learning_rate: float, flats: list[Flat]) -> None:
         steps = [flat.step for flat in flats]
         add_each(steps, 1)
         # The kernel behind torch.optim.AdamW(fused=True), without the bookkeeping around it, which costs more.
@@ -125,7 +141,7 @@ class Adam:
             [flat.second for flat in flats],
             [],
             steps,
-            lr=self.learning_rate,
+            lr=learning_rate,
             beta1=0.9,
             beta2=0.999,
             weight_decay=self.config.weight_decay,
@@ -138,19 +154,19 @@ class Adam:
         if not torch.isfinite(loss):
             return "loss"
         for flat in self._flats.values():
-            for (name, _), gradient in zip(flat.component.named_parameters(), flat.gradients, strict=True):
+            for name, gradient in zip(flat.names, flat.gradients, strict=True):
                 if not torch.isfinite(gradient).all():
-                    return f"gradient of {flat.name}.{name}"
+                    return f"gradient of {name}"
         return "gradient norm"
 
 
 class Flat:
     """All parameters of a component end to end, with their gradient and Adam's moments in the same layout."""
 
-    def __init__(self, name: str, component: nn.Module) -> None:
+    def __init__(self, name: str, parameters: Mapping[str, nn.Parameter]) -> None:
         self.name = name
-        self.component = component
-        self.parameters = list(component.parameters())
+        self.names = list(parameters)
+        self.parameters = list(parameters.values())
         if not self.parameters:
             raise InputError(f"component '{name}' has no parameters, so an optimizer has nothing to do for it.")
         places = _places(self.parameters)
@@ -183,6 +199,20 @@ class Flat:
 
     def moments(self) -> dict[str, Tensor]:
         return {"first": self.first, "second": self.second, "step": self.step}
+
+
+def _split(name: str, component: nn.Module, scales: Mapping[str, float]) -> dict[str, dict[str, nn.Parameter]]:
+    """A component's parameters by full name: those of each part with a learning rate of its own, and the rest."""
+    groups: dict[str, dict[str, nn.Parameter]] = {}
+    for key, parameter in component.named_parameters():
+        full = f"{name}.{key}"
+        part = next((one for one in scales if full.startswith(f"{one}.")), name)
+        groups.setdefault(part, {})[full] = parameter
+    return groups or {name: {}}
+
+
+def _part_names(names: Sequence[str], components: Mapping[str, nn.Module]) -> list[str]:
+    return [f"{name}.{part}" for name in names for part, _ in components[name].named_children()]
 
 
 def _places(parameters: list[nn.Parameter]) -> list[slice]:

@@ -45,7 +45,7 @@ class LaProp(Adam):
             flat.second.mul_(MEMORY).addcmul_(flat.gradient, flat.gradient, value=1 - MEMORY)
             root = (flat.second / (1 - MEMORY**count)).sqrt_().add_(self.config.epsilon)
             flat.first.lerp_(flat.gradient / root, 1 - MOMENTUM)
-            rate = self.learning_rate * min(1.0, count / max(self.config.warm_up, 1))
+            rate = self.learning_rate * self._scales[flat.name] * min(1.0, count / max(self.config.warm_up, 1))
             if self.config.half_life is not None:
                 rate *= 0.5 ** (count / self.config.half_life)
             if self.config.weight_decay:
