@@ -18,8 +18,16 @@ from paddock.core.specs import Spec
 from paddock.core.trees import map_tree
 from paddock.environments import calls
 from paddock.environments.calls import FRAMES, as_dict, final_observations, frames_of
+from paddock.environments.common_starts import reset_alike
 from paddock.rollout.actor import ActorModule, ActorState
-from paddock.rollout.experience import Arrays, TransitionSink
+from paddock.rollout.experience import (
+    Arrays,
+    EpisodeReturns,
+    ExperienceConfig,
+    ExperienceParts,
+    TransitionSink,
+    WorkerState,
+)
 from paddock.rollout.result import CollectResult
 
 STEPS_PER_SECOND = 30.0  # of an environment that does not say
@@ -32,7 +40,7 @@ class Collector:
     Both of Gymnasium's autoreset modes are understood. With next-step autoreset the step after an episode's end
     only resets: it is marked invalid, and counts neither as a step nor into an episode.
 
-    `after_step`, where set, is called after every vector step: for those who watch.
+    `after_step`, where set, is called after every vector step: for viewers.
     """
 
     def __init__(self, env: VectorEnv, spec: Spec, *, seed: int) -> None:
@@ -47,6 +55,7 @@ class Collector:
         self._actor: ActorModule | None = None
         self._actor_state: ActorState = None
         self._is_reset = False
+        self._restarts = 0  # how often whole episodes broke off what was under way
         self._episode_return = np.zeros(self.num_envs)
         self._episode_length = np.zeros(self.num_envs, np.int64)
         self._is_fresh = np.zeros(self.num_envs, bool)
@@ -55,11 +64,17 @@ class Collector:
         self.steps_under_way = 0  # taken in a collection that has not ended yet
         self.explores = True  # else the most likely action is taken
         self.after_step: Callable[[], None] | None = None
+        self.workers: tuple[WorkerState, ...] = ()  # The environments are in this process.
 
     @property
     def is_exact(self) -> bool:
         """Whether the environments' state can be saved, so that a resumed run is bit-identical."""
         return hasattr(self.env, "get_state") and hasattr(self.env, "set_state")
+
+    @property
+    def begins_episodes(self) -> bool:
+        """Whether the next step is the first of an episode in every copy."""
+        return bool(self._is_first.all())
 
     @property
     def view(self) -> Any | None:
@@ -69,7 +84,7 @@ class Collector:
     @property
     def time_step(self) -> float:
         """Seconds of one step of the environment."""
-        return 1.0 / float(self.env.metadata.get("render_fps") or STEPS_PER_SECOND)
+        return time_step(self.env)
 
     @property
     def reward_weights(self) -> dict[str, float]:
@@ -83,7 +98,7 @@ class Collector:
     def collect(self, actor: ActorModule, sink: TransitionSink, steps: int) -> CollectResult:
         """Take at least `steps` decisions over all copies together (a whole number of vector steps)."""
         if not self._is_reset:
-            self._reset(self.seed)
+            self._reset(derive_seed(self.seed, "restart", self._restarts) if self._restarts else self.seed)
         if actor is not self._actor or self._actor_state is None:
             self._hand_over(actor)
         started, taken, device = time.perf_counter(), 0, actor.device
@@ -97,6 +112,33 @@ class Collector:
         metrics = {"collect/steps_per_second": taken / max(time.perf_counter() - started, 1e-9), **ended.metrics()}
         extras = {"env_frames": self._env_frames}
         return CollectResult(taken, ended.count, metrics, self.observation, extras)
+
+    def run_episodes(self, actor: ActorModule, *, seed: int, starts: int, max_steps: int) -> EpisodeReturns:
+        """One episode in each copy, of at most `max_steps` decisions; copy i begins as copy i + `starts` does.
+
+        Episodes under way are broken off, and the next collection begins new ones: that is where buffers have to mark
+        a discontinuity. Copies whose episode is over go on unseen until the last one's is.
+        """
+        observation = as_dict(reset_alike(self.env, seed=seed, starts=starts)[0])
+        state, device = actor.initial_state(self.num_envs), actor.device
+        returns, lengths = np.zeros(self.num_envs), np.zeros(self.num_envs, np.int64)
+        is_running, frames, taken = np.ones(self.num_envs, bool), 0, 0
+        with torch.inference_mode():
+            while is_running.any() and taken < max_steps:
+                seen = {name: torch.from_numpy(array).to(device) for name, array in observation.items()}
+                action, state = actor.act(seen, state, deterministic=True)
+                step = calls.step(self.env, actor.to_environment(action))
+                observation, reward, terminated, truncated, info = as_dict(step[0]), *step[1:]
+                _check_finite(observation, reward)
+                returns += np.where(is_running, reward, 0.0)
+                lengths += is_running
+                frames += frames_of(info, self.num_envs)
+                is_running &= ~(terminated | truncated)
+                taken += 1
+                self.steps_under_way = taken * self.num_envs
+        self.steps_under_way = 0
+        self._is_reset, self._restarts = False, self._restarts + 1
+        return EpisodeReturns(returns, lengths, taken * self.num_envs, frames)
 
     def close(self) -> None:
         """Close the environment."""
@@ -148,8 +190,8 @@ class Collector:
             self._actor_state = _reset_rows(self._actor_state, actor.initial_state(len(rows)), rows)
         decisions = int(valid.sum()) if self._resets_next_step else self.num_envs
         self._env_frames += frames_of(info, decisions)
-        if self.after_step is not None:
-            self.after_step()
+        if (after_step := self.after_step) is not None:  # Read once: another thread sets and removes it.
+            after_step()
         return decisions
 
     def _keep(self, observation: Arrays) -> Arrays:
@@ -178,9 +220,10 @@ class Collector:
     def get_state(self) -> dict[str, Any]:
         """Everything needed to go on as if nothing had happened, if the environment can give its state."""
         if not self._is_reset:
-            return {"is_reset": False}
+            return {"is_reset": False, "restarts": self._restarts}
         state: dict[str, Any] = {
             "is_reset": True,
+            "restarts": self._restarts,
             "observation": dict(self.observation),
             "actor_state": self._actor_state,
             "episode_return": self._episode_return,
@@ -196,6 +239,7 @@ class Collector:
     def set_state(self, state: dict[str, Any], *, agent_steps: int) -> None:
         """Go on from a saved state; where the environment has none, start fresh episodes from a derived seed."""
         self.explores = state.get("explores", True)
+        self._restarts = state.get("restarts", 0)  # Not in checkpoints of before.
         if not state["is_reset"]:
             self._is_reset = False
             return
@@ -210,6 +254,20 @@ class Collector:
         self._is_fresh = state["is_fresh"]
         self._is_first = state["is_first"]
         self._is_reset = True
+
+
+def time_step(env: VectorEnv) -> float:
+    """Seconds of one step of an environment."""
+    return 1.0 / float(env.metadata.get("render_fps") or STEPS_PER_SECOND)
+
+
+class LocalConfig(ExperienceConfig):
+    """Nothing to choose."""
+
+
+def local(config: LocalConfig, given: ExperienceParts) -> Collector:
+    """The experience of the environments in this process."""
+    return Collector(given.environment, given.spec, seed=given.seed)
 
 
 class EndedEpisodes:

@@ -1,0 +1,1 @@
+"""Messages, connections and certificates between relay, workers and trainer."""
