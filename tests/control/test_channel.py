@@ -147,6 +147,45 @@ def test_snapshots_show_the_cars_and_the_address_is_for_this_user_only(race):
     assert snapshots[0]["rays"] == {}
 
 
+def test_after_step_is_set_only_while_a_viewer_watches_or_a_speed_is_held(race):
+    orchestrator = race("training.total_steps=null", "training.max_seconds=120")
+    experience = orchestrator.context.experience
+
+    def settles(is_set):
+        give_up = time.monotonic() + 20
+        while (experience.after_step is not None) != is_set:
+            assert time.monotonic() < give_up
+            time.sleep(0.005)
+
+    def act(folder):
+        viewer = ChannelViewer(folder)
+        viewer.wait_for("welcome")
+        while viewer.wait_for("status")["agent_steps"] == 0:
+            pass
+        settles(False)
+        viewer.send({"type": "watch", "rate": 60})
+        first = [viewer.wait_for("snapshot") for _ in range(3)]
+        settles(True)
+        viewer.send({"type": "watch", "rate": 0})
+        settles(False)
+        viewer.send({"type": "watch", "rate": 60})
+        second = viewer.wait_for("snapshot")
+        viewer.ask("speed", factor=50.0)
+        viewer.close()
+        time.sleep(0.1)
+        settles(True)
+        other = ChannelViewer(folder)
+        other.ask("speed", factor=None)
+        settles(False)
+        other.ask("stop")
+        return [*first, second]
+
+    _, snapshots = beside(orchestrator, act)
+    assert experience.after_step is None
+    times = [one["time"] for one in snapshots]
+    assert times == sorted(set(times))
+
+
 def test_watching_changes_nothing_of_what_is_learned(race):
     plain = race("training.total_steps=6400")
     plain.run()

@@ -39,6 +39,17 @@ def test_a_lap_survives_its_file(tmp_path):
         assert back.samples[name] == pytest.approx(column, abs=1e-4)
 
 
+def test_along_a_lap_that_ends_faster_than_it_began_keeps_both_speeds():
+    samples = {
+        "time": np.array([0.1, 5.0, 9.9]),
+        "s": np.array([1.0, 50.0, 99.0]),
+        "speed": np.array([8.0, 10.0, 12.0]),
+    }
+    lap = RecordedLap("Ada", "oval", "gt", 10.0, (), samples)
+    np.testing.assert_allclose(lap.along("speed", np.array([0.0, 50.0, 100.0]), 100.0), [8.0, 10.0, 12.0])
+    np.testing.assert_allclose(lap.along("time", np.array([0.0, 50.0, 100.0]), 100.0), [0.0, 5.0, 10.0])
+
+
 def test_only_laps_of_this_track_and_car_quickest_first(tmp_path):
     write_lap(tmp_path / "a.json", record("slow", 2.4))
     write_lap(tmp_path / "b.json", record("quick", 2.1))

@@ -56,6 +56,19 @@ def test_scenery_start_patches_lie_across_the_road_and_behind_the_line() -> None
     assert across.min() == pytest.approx(-track.right_width[0])
 
 
+@pytest.mark.parametrize("name", ["meadow", "oval", "serpent"])
+def test_drawn_track_has_kerbs_of_equal_blocks(name: str) -> None:
+    drawn = drawn_track(load_track(name))
+    centre = np.array(drawn["centre"])
+    steps = np.hypot(*np.diff(centre, axis=0).T)
+    np.testing.assert_allclose(steps, steps[0], rtol=0.1)
+    kerb = np.array(drawn["scenery"]["sides"][0]["kerb"])
+    blocks = np.split(kerb, np.flatnonzero(np.diff(kerb)) + 1)
+    whole = [here for before, here, after in zip(blocks, blocks[1:], blocks[2:], strict=False)
+             if before[0] and here[0] and after[0]]  # fmt: skip
+    assert len({len(block) for block in whole}) == 1
+
+
 def test_drawn_track_sends_the_scenery_of_each_point_as_json() -> None:
     track = load_track("ridgeway")
     drawn = json.loads(json.dumps(drawn_track(track)))

@@ -1,5 +1,5 @@
-"""What the loop does for viewers: called after every step of the environments, it publishes snapshots and pictures by
-the wall clock, and holds the simulation to a pace where one is set. Costs a comparison while there are no viewers."""
+"""What the loop does for viewers: called after every step of the environments while it is needed, it publishes
+snapshots and pictures by the wall clock, and holds the simulation to a pace where one is set."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class View(Protocol):
 class Broadcast:
     """`speed`: times real time that the simulation is held to; None is as fast as it can.
 
-    time_step: s of one step of the environments. view: None where there are no cars.
+    time_step: s of one step of the environments. view: None where there are no cars. The time of a snapshot counts the
+    steps for which the broadcast was needed.
     """
 
     def __init__(self, channel: Channel, control: Control, view: View | None, film: Film, time_step: float) -> None:
@@ -46,12 +47,15 @@ class Broadcast:
         self._steps = self._sequence = 0
         self._snapshots, self._pacer = RateLimit(), Pacer()
 
+    @property
+    def is_needed(self) -> bool:
+        """Whether `after_step` has anything to do."""
+        return self.speed is not None or self._channel.is_watched
+
     def after_step(self) -> None:
         """One vector step has been taken."""
         self._steps += 1
         channel = self._channel
-        if self.speed is None and not channel.is_watched:
-            return
         if channel.rate > 0.0 and self._view is not None and self._snapshots.wait <= 0.0:
             self._snapshots.took(channel.rate)
             self._publish(self._view)

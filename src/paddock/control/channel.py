@@ -23,27 +23,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request as Handshake
 from websockets.http11 import Response
 
+from paddock.control import messages as m
 from paddock.control.address import FILE, Address, new_token, write_address
-from paddock.control.messages import (
-    FASTEST_RATE,
-    LARGEST_REQUEST,
-    MOST_CARS,
-    Answer,
-    DriverInput,
-    Lap,
-    Picture,
-    Reply,
-    Request,
-    RunMessage,
-    Scene,
-    SceneRequest,
-    Snapshot,
-    Status,
-    Watch,
-    Welcome,
-    decode_viewer_message,
-    encode,
-)
 from paddock.core.errors import PaddockError
 from paddock.render.jpeg import to_jpeg
 
@@ -67,21 +48,21 @@ quiet = logging.Logger("websockets", logging.CRITICAL + 1)  # Strangers' broken 
 class Source(Protocol):
     """The run behind a channel. Called from the channel's thread."""
 
-    def welcome(self) -> Welcome: ...
+    def welcome(self) -> m.Welcome: ...
 
-    def status(self) -> Status: ...
+    def status(self) -> m.Status: ...
 
     def scene(self, track: int) -> dict[str, Any]: ...
 
-    def request(self, request: Request, answer: Callable[[Answer], None]) -> None: ...
+    def request(self, request: m.Request, answer: Callable[[m.Answer], None]) -> None: ...
 
-    def input(self, message: DriverInput) -> None: ...
+    def input(self, message: m.DriverInput) -> None: ...
 
 
 class Connection(ServerConnection):
     """A connection that counts as a stranger's until its handshake is complete."""
 
-    def __init__(self, *arguments: Any, strangers: dict[Connection, None], **options: Any) -> None:
+    def __init__(self, *arguments: Any, strangers: dict[ServerConnection, None], **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._strangers = strangers
 
@@ -128,17 +109,20 @@ class Viewer:
 
 
 class Channel:
-    """Listens from `open` to `close`. `rate`, `cars` and `wants_pictures` sum up what the viewers want to see now."""
+    """Listens from `open` to `close`. `rate`, `cars` and `wants_pictures` sum up what the viewers want to see now.
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    on_watched: called in the channel's thread whenever `is_watched` may have changed.
+    """
+
+    def __init__(self, source: Source, on_watched: Callable[[], None] = lambda: None) -> None:
+        self._source, self._on_watched = source, on_watched
         self.rate = 0.0
         self.cars: tuple[int, ...] = ()
         self.wants_pictures = False
         self._latest: dict[Latest, tuple[int, Any]] = {}
         self._encoded: dict[Latest, tuple[int, bytes]] = {}
         self._viewers: set[Viewer] = set()
-        self._strangers: dict[Connection, None] = {}
+        self._strangers: dict[ServerConnection, None] = {}
         self._folder: Path | None = None  # None while it is closed
 
     def open(self, folder: Path) -> None:
@@ -170,7 +154,7 @@ class Channel:
     def is_watched(self) -> bool:
         return self.rate > 0.0 or self.wants_pictures
 
-    def publish_snapshot(self, snapshot: Snapshot) -> None:
+    def publish_snapshot(self, snapshot: m.Snapshot) -> None:
         """The newest snapshot; one that was not sent yet is dropped."""
         self._publish("snapshot", snapshot)
 
@@ -178,7 +162,7 @@ class Channel:
         """The newest picture, uint8 [height, width, 3]; one that was not sent yet is dropped."""
         self._publish("picture", picture)
 
-    def send(self, message: Lap) -> None:
+    def send(self, message: m.Lap) -> None:
         """A message to every viewer."""
         self._call(partial(self._send_to_all, message))
 
@@ -202,6 +186,7 @@ class Channel:
             log.exception("the channel has failed; this run can no longer be watched")
         finally:
             self.rate, self.wants_pictures = 0.0, False
+            self._on_watched()
             listener.close()
 
     async def _serve(self, listener: socket.socket) -> None:
@@ -209,10 +194,11 @@ class Channel:
             self._serve_viewer,
             sock=listener,
             backlog=ACCEPTED_AT_ONCE,
+            # `serve` only calls it, but declares a class.
             create_connection=partial(Connection, strangers=self._strangers),  # type: ignore[arg-type]
             process_request=self._check_token,
             compression=None,
-            max_size=LARGEST_REQUEST,
+            max_size=m.LARGEST_REQUEST,
             open_timeout=HANDSHAKE_TIMEOUT,
             ping_interval=PING_EVERY,
             ping_timeout=PING_TIMEOUT,
@@ -237,12 +223,12 @@ class Channel:
         return connection.respond(401, "this channel wants the token of its run\n")
 
     async def _serve_viewer(self, connection: ServerConnection) -> None:
-        self._strangers.pop(connection, None)  # type: ignore[call-overload]
+        self._strangers.pop(connection, None)
         if len(self._viewers) >= MOST_VIEWERS:
             await connection.close(FULL, f"{MOST_VIEWERS} viewers are connected already")
             return
         viewer = Viewer(connection)
-        viewer.put(encode(self._source.welcome()))
+        viewer.put(m.encode(self._source.welcome()))
         self._viewers.add(viewer)
         self._arrival.set()
         tasks = [asyncio.create_task(work(viewer)) for work in (self._receive_all, self._send_all)]
@@ -260,12 +246,12 @@ class Channel:
 
     async def _receive_all(self, viewer: Viewer) -> None:
         async for data in viewer.connection:
-            message = decode_viewer_message(data.encode() if isinstance(data, str) else data)
-            if isinstance(message, Watch):
+            message = m.decode_viewer_message(data.encode() if isinstance(data, str) else data)
+            if isinstance(message, m.Watch):
                 self._watch(viewer, message)
-            elif isinstance(message, SceneRequest):
-                viewer.put(encode(Scene(message.track, self._source.scene(message.track))))
-            elif isinstance(message, DriverInput):
+            elif isinstance(message, m.SceneRequest):
+                viewer.put(m.encode(m.Scene(message.track, self._source.scene(message.track))))
+            elif isinstance(message, m.DriverInput):
                 self._source.input(message)
             else:
                 self._request(viewer, message)
@@ -297,13 +283,13 @@ class Channel:
     def _encode_latest(self, kind: Latest, number: int, content: Any) -> bytes:
         """Once for all viewers."""
         if self._encoded.get(kind, (0, b""))[0] != number:
-            message = content if kind == "snapshot" else Picture(to_jpeg(content))
-            self._encoded[kind] = (number, encode(message))
+            message = content if kind == "snapshot" else m.Picture(to_jpeg(content))
+            self._encoded[kind] = (number, m.encode(message))
         return self._encoded[kind][1]
 
-    def _watch(self, viewer: Viewer, message: Watch) -> None:
-        viewer.rate = min(max(message.rate, 0.0), FASTEST_RATE)
-        viewer.cars = tuple(message.cars[:MOST_CARS])
+    def _watch(self, viewer: Viewer, message: m.Watch) -> None:
+        viewer.rate = min(max(message.rate, 0.0), m.FASTEST_RATE)
+        viewer.cars = tuple(message.cars[: m.MOST_CARS])
         viewer.wants_pictures = message.pictures
         self._sum_up()
 
@@ -311,12 +297,13 @@ class Channel:
         self.cars = tuple(sorted({car for viewer in self._viewers for car in viewer.cars}))
         self.wants_pictures = any(viewer.wants_pictures for viewer in self._viewers)
         self.rate = max((viewer.rate for viewer in self._viewers), default=0.0)
+        self._on_watched()
 
-    def _request(self, viewer: Viewer, request: Request) -> None:
-        def answer(values: Answer) -> None:
+    def _request(self, viewer: Viewer, request: m.Request) -> None:
+        def answer(values: m.Answer) -> None:
             result = {name: value for name, value in values.items() if name not in ("ok", "error")}
-            reply = Reply(request.id, bool(values["ok"]), values.get("error"), result)
-            self._call(partial(self._put, viewer, encode(reply)))
+            reply = m.Reply(request.id, bool(values["ok"]), values.get("error"), result)
+            self._call(partial(self._put, viewer, m.encode(reply)))
 
         try:
             self._source.request(request, answer)
@@ -331,8 +318,8 @@ class Channel:
         for viewer in self._viewers:
             viewer.news.set()
 
-    def _send_to_all(self, message: RunMessage) -> None:
-        data = encode(message)
+    def _send_to_all(self, message: m.RunMessage) -> None:
+        data = m.encode(message)
         for viewer in self._viewers:
             viewer.put(data)
 
@@ -345,7 +332,7 @@ class Channel:
                 self._arrival.clear()
                 continue
             try:
-                status = encode(self._source.status())
+                status = m.encode(self._source.status())
             except Exception:  # Viewers go without; the run is not disturbed.
                 log.exception("the run's status could not be read")
                 continue

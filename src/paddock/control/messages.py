@@ -20,10 +20,13 @@ LARGEST_MESSAGE = 8 * 1024 * 1024  # bytes of a message that a run sends: a scen
 SLOWEST_FACTOR, FASTEST_FACTOR = 0.05, 1000.0  # times real time
 FASTEST_RATE = 60.0  # snapshots a second
 MOST_CARS = 64  # that a snapshot shows
+MOST_WORKERS = 256  # that a status lists
+LONGEST_NAME, LONGEST_TEXT = 128, 1000  # characters
 Answer = dict[str, Any]
 
 Number = Annotated[float, Meta(ge=-1e12, le=1e12, description="a number")]
-Text = Annotated[str, Meta(max_length=1000, description="a text")]
+Name = Annotated[str, Meta(max_length=LONGEST_NAME, description="a name")]
+Text = Annotated[str, Meta(max_length=LONGEST_TEXT, description="a text")]
 Flag = Annotated[bool, Meta(description="true or false")]
 Share = Annotated[float, Meta(ge=0.0, le=1.0, description="a number; allowed: a share from 0 to 1")]
 Factor = Annotated[
@@ -205,8 +208,25 @@ ViewerMessage = Watch | SceneRequest | DriverInput | Request
 # --- from a run to its viewers ---
 
 
+class WorkerStatus(msgspec.Struct, kw_only=True):
+    """A worker of a run. A number is None where it was not reported; round_trip: s; pause: why it does not collect."""
+
+    name: Name
+    host: Name = ""
+    is_connected: bool
+    version_lag: float | None = None
+    steps_per_second: float | None = None
+    idle_share: float | None = None
+    round_trip: float | None = None
+    episode_return: float | None = None
+    episode_length: float | None = None
+    test_return: float | None = None
+    pause: Text = ""
+
+
 class Status(msgspec.Struct, tag="status", kw_only=True):
-    """How a run stands, twice a second. The fields from `mode` on are a driving session's."""
+    """How a run stands, twice a second. workers: of a run whose environments are elsewhere, the first `MOST_WORKERS`.
+    The fields from `mode` on are a driving session's."""
 
     status: str
     agent_steps: int
@@ -217,6 +237,7 @@ class Status(msgspec.Struct, tag="status", kw_only=True):
     explore: bool | None = None
     latest: dict[str, float] = {}
     rewards: dict[str, float] = {}
+    workers: list[WorkerStatus] | UnsetType = UNSET
     policy: str | UnsetType | None = UNSET
     video_problem: str | UnsetType | None = UNSET
     mode: str | UnsetType = UNSET

@@ -15,27 +15,8 @@ import psutil
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
+from paddock.control import messages as m
 from paddock.control.address import Address, read_address
-from paddock.control.messages import (
-    LARGEST_MESSAGE,
-    Command,
-    DriverInput,
-    Lap,
-    Picture,
-    Reply,
-    Request,
-    RunMessage,
-    Scene,
-    SceneRequest,
-    Snapshot,
-    Status,
-    ViewerMessage,
-    Watch,
-    Welcome,
-    command_name,
-    decode_run_message,
-    encode,
-)
 from paddock.dashboard.errors import Refused
 from paddock.experiments.run import RunFolder
 
@@ -82,22 +63,22 @@ class Listener:
         self.car: int | None = None
         self.wants_rays = False
         self.wants_pictures = False
-        self.snapshot: Snapshot | None = None
+        self.snapshot: m.Snapshot | None = None
         self.picture: bytes | None = None
-        self.messages: deque[Status | Lap] = deque(maxlen=MOST_WAITING)
+        self.messages: deque[m.Status | m.Lap] = deque(maxlen=MOST_WAITING)
         self.news = asyncio.Event()
 
-    def put(self, message: RunMessage) -> None:
+    def put(self, message: m.RunMessage) -> None:
         """Keep a message, if it is wanted."""
-        if isinstance(message, Snapshot):
+        if isinstance(message, m.Snapshot):
             if self.rate <= 0.0:
                 return
             self.snapshot = message
-        elif isinstance(message, Picture):
+        elif isinstance(message, m.Picture):
             if not self.wants_pictures:
                 return
             self.picture = message.jpeg
-        elif isinstance(message, Status | Lap):
+        elif isinstance(message, m.Status | m.Lap):
             self.messages.append(message)
         self.news.set()
 
@@ -105,17 +86,17 @@ class Listener:
 class RunLink:
     """A connection to one run."""
 
-    welcome: Welcome
-    status: Status
+    welcome: m.Welcome
+    status: m.Status
 
     def __init__(self, run: RunFolder) -> None:
         self.run = run
         self.is_open = False
         self.listeners: set[Listener] = set()
         self._scenes: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        self._replies: dict[int, asyncio.Future[Reply]] = {}
+        self._replies: dict[int, asyncio.Future[m.Reply]] = {}
         self._numbers = itertools.count(1)
-        self._outgoing: asyncio.Queue[ViewerMessage] = asyncio.Queue()
+        self._outgoing: asyncio.Queue[m.ViewerMessage] = asyncio.Queue()
 
     async def open(self) -> None:
         """Connect and receive the welcome."""
@@ -123,8 +104,8 @@ class RunLink:
             address = await asyncio.to_thread(proven_address, self.run)
             async with asyncio.timeout(WELCOME_TIMEOUT):
                 connection = await _connect(address)
-                welcome = decode_run_message(_bytes(await connection.recv()))
-            if not isinstance(welcome, Welcome):
+                welcome = m.decode_run_message(_bytes(await connection.recv()))
+            if not isinstance(welcome, m.Welcome):
                 raise UnreachableError("its first message is no welcome")
         except (OSError, WebSocketException, UnreachableError, TimeoutError, msgspec.MsgspecError) as error:
             raise Refused(f"run '{self.run.name}' cannot be reached: {error or 'it does not answer'}.", 409) from error
@@ -151,18 +132,18 @@ class RunLink:
         """Send the run what its listeners want by now."""
         cars = {listener.car for listener in self.listeners if listener.car is not None}
         rate = max((listener.rate for listener in self.listeners), default=0.0)
-        self._send(Watch(rate, sorted(cars), any(listener.wants_pictures for listener in self.listeners)))
+        self._send(m.Watch(rate, sorted(cars), any(listener.wants_pictures for listener in self.listeners)))
 
-    def drive(self, message: DriverInput) -> None:
+    def drive(self, message: m.DriverInput) -> None:
         """Pass on what a person does at the wheel."""
         self._send(message)
 
-    async def request(self, command: Command) -> dict[str, Any]:
+    async def request(self, command: m.Command) -> dict[str, Any]:
         """The result, or a refusal with the run's own sentence."""
         number = next(self._numbers)
         future = self._replies[number] = asyncio.get_running_loop().create_future()
         arguments = msgspec.structs.asdict(command)
-        self._send(Request(number, command_name(command), arguments, by="dashboard"))
+        self._send(m.Request(number, m.command_name(command), arguments, by="dashboard"))
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT):
                 reply = await future
@@ -178,14 +159,14 @@ class RunLink:
         """What stands still on one of the run's tracks; empty where the run has ended meanwhile."""
         if track not in self._scenes:
             self._scenes[track] = asyncio.get_running_loop().create_future()
-            self._send(SceneRequest(track))
+            self._send(m.SceneRequest(track))
         return await self._scenes[track]
 
     async def _serve(self, connection: ClientConnection) -> None:
         sending = asyncio.create_task(self._send_all(connection))
         try:
             async for data in connection:
-                self._receive(decode_run_message(_bytes(data)))
+                self._receive(m.decode_run_message(_bytes(data)))
         except (OSError, WebSocketException, msgspec.MsgspecError) as error:
             log.debug("run '%s' has disconnected: %s", self.run.name, error)
         finally:
@@ -197,35 +178,35 @@ class RunLink:
     async def _send_all(self, connection: ClientConnection) -> None:
         with suppress(WebSocketException, OSError):
             while True:
-                await connection.send(encode(await self._outgoing.get()))
+                await connection.send(m.encode(await self._outgoing.get()))
 
     def _give_up(self) -> None:
         """Answer what still waits, and wake the listeners."""
         for reply in self._replies.values():
             if not reply.done():
-                reply.set_result(Reply(0, ok=False, error=f"run '{self.run.name}' has ended."))
+                reply.set_result(m.Reply(0, ok=False, error=f"run '{self.run.name}' has ended."))
         for scene in self._scenes.values():
             if not scene.done():
                 scene.set_result({})
         for listener in self.listeners:
             listener.news.set()
 
-    def _receive(self, message: RunMessage) -> None:
-        if isinstance(message, Reply):
+    def _receive(self, message: m.RunMessage) -> None:
+        if isinstance(message, m.Reply):
             reply = self._replies.get(message.id)
             if reply is not None and not reply.done():
                 reply.set_result(message)
-        elif isinstance(message, Scene):
+        elif isinstance(message, m.Scene):
             scene = self._scenes.get(message.track)
             if scene is not None and not scene.done():
                 scene.set_result(message.scene)
         else:
-            if isinstance(message, Status):
+            if isinstance(message, m.Status):
                 self.status = message
             for listener in self.listeners:
                 listener.put(message)
 
-    def _send(self, message: ViewerMessage) -> None:
+    def _send(self, message: m.ViewerMessage) -> None:
         if self.is_open:
             self._outgoing.put_nowait(message)
 
@@ -236,7 +217,7 @@ async def _connect(address: Address) -> ClientConnection:
         f"ws://127.0.0.1:{address.port}",
         additional_headers=address.headers,
         compression=None,
-        max_size=LARGEST_MESSAGE,
+        max_size=m.LARGEST_MESSAGE,
         ping_interval=None,
         proxy=None,
         user_agent_header=None,

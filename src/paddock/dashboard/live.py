@@ -14,23 +14,7 @@ import msgspec
 import numpy as np
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from paddock.control.messages import (
-    CAR_COLUMNS,
-    FASTEST_RATE,
-    HAS_RAYS,
-    HEADER,
-    MOST_CARS,
-    NO_CAR,
-    SNAPSHOT_VERSION,
-    DriverInput,
-    Follow,
-    Ping,
-    Release,
-    SetRate,
-    ShowRays,
-    Snapshot,
-    decode_page_message,
-)
+from paddock.control import messages as m
 from paddock.core.pace import RateLimit
 from paddock.core.reading import DamagedError, open_regular, parse_json
 from paddock.dashboard.errors import Refused
@@ -169,7 +153,7 @@ class LiveView:
         await self._follow_track(snapshot)
         await self._socket.send_bytes(packed(snapshot, listener, self._track or 0))
 
-    async def _follow_track(self, snapshot: Snapshot) -> None:
+    async def _follow_track(self, snapshot: m.Snapshot) -> None:
         """Show the track of the followed car, if that is another one than before."""
         tracks = np.frombuffer(snapshot.tracks, "<u2")
         car = self._listener.car or 0
@@ -206,42 +190,42 @@ class LiveView:
     async def _hear(self, text: str) -> None:
         """Do what a message says; one that cannot be read is passed over."""
         try:
-            message = decode_page_message(text.encode())
+            message = m.decode_page_message(text.encode())
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return
         listener, link = self._listener, self._link
-        if isinstance(message, Ping):
+        if isinstance(message, m.Ping):
             await self._say({"type": "pong", "t": number(message.t)})
-        elif isinstance(message, DriverInput | Release):
+        elif isinstance(message, m.DriverInput | m.Release):
             if link is not None:
                 link.drive(driving_input(message))
         else:
-            if isinstance(message, Follow):
-                listener.car = message.car if message.car is not None and 0 <= message.car < MOST_CARS else None
-            elif isinstance(message, ShowRays):
+            if isinstance(message, m.Follow):
+                listener.car = message.car if message.car is not None and 0 <= message.car < m.MOST_CARS else None
+            elif isinstance(message, m.ShowRays):
                 listener.wants_rays = message.on
-            elif isinstance(message, SetRate):
-                listener.rate = clamp(message.hz, 0.0, FASTEST_RATE)
+            elif isinstance(message, m.SetRate):
+                listener.rate = clamp(message.hz, 0.0, m.FASTEST_RATE)
             if link is not None:
                 link.watch()
 
 
-def packed(snapshot: Snapshot, listener: Listener, track: int) -> bytes:
+def packed(snapshot: m.Snapshot, listener: Listener, track: int) -> bytes:
     """A snapshot as this viewer gets it; cars that are on another track than the one shown have no place."""
     tracks = np.frombuffer(snapshot.tracks, "<u2")
     cars = snapshot.cars
     if (tracks != track).any():
-        values = np.frombuffer(cars, "<f4").reshape(-1, len(CAR_COLUMNS)).copy()
+        values = np.frombuffer(cars, "<f4").reshape(-1, len(m.CAR_COLUMNS)).copy()
         values[tracks != track, :2] = np.nan
         cars = values.tobytes()
     followed = listener.car if listener.car is not None and listener.car < len(tracks) else None
     rays = snapshot.rays.get(followed, b"") if listener.wants_rays and followed is not None else b""
-    header = HEADER.pack(
-        SNAPSHOT_VERSION,
-        HAS_RAYS if rays else 0,
+    header = m.HEADER.pack(
+        m.SNAPSHOT_VERSION,
+        m.HAS_RAYS if rays else 0,
         len(tracks),
         len(rays) // 4,
-        NO_CAR if followed is None else followed,
+        m.NO_CAR if followed is None else followed,
         snapshot.time,
         snapshot.wall,
         snapshot.sequence & 0xFFFFFFFF,
@@ -250,11 +234,11 @@ def packed(snapshot: Snapshot, listener: Listener, track: int) -> bytes:
     return header + cars + rays
 
 
-def driving_input(message: DriverInput | Release) -> DriverInput:
+def driving_input(message: m.DriverInput | m.Release) -> m.DriverInput:
     """What a browser sends of its pedals, within their bounds."""
-    if isinstance(message, Release):
-        return DriverInput(is_released=True)
-    return DriverInput(
+    if isinstance(message, m.Release):
+        return m.DriverInput(is_released=True)
+    return m.DriverInput(
         clamp(message.steer, -1.0, 1.0), clamp(message.throttle, 0.0, 1.0), clamp(message.brake, 0.0, 1.0)
     )
 

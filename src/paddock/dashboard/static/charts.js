@@ -23,13 +23,15 @@ const PANELS = [
   ['Memory and disk, GB', /^system\/.*_gb$/],
 ];
 const MORE = 'Everything else';
+const OF_WORKER = /^collect\/workers\/(.+?)\/(reward_terms\/[^/]+|[^/]+)$/; // name of the worker, what of it
 const HEIGHT = 190, REDRAW = 400; // px, ms
 const DASHES = [[], [6, 4], [2, 3], [10, 3, 2, 3]];
 
 const colour = (index) => getComputedStyle(document.documentElement).getPropertyValue(`--c${index % 8}`).trim();
 const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const panelOf = (metric) => PANELS.find(([, pattern]) => pattern.test(metric))?.[0] ?? MORE;
-const short = (metric) => metric.replace(/^collect\/reward_terms\//, '').replace(/^(train|controller|workflow|system)\//, '');
+const workerPanel = (metric) => `Workers: ${metric.match(OF_WORKER)[2].replace(/^reward_terms\//, 'reward ').replaceAll('_', ' ')}`;
+const short = (metric) => metric.match(OF_WORKER)?.[1] ?? metric.replace(/^collect\/reward_terms\//, '').replace(/^(train|controller|workflow|system)\//, '');
 
 export class Charts {
   /** runs: [{id, name}…]; the first one is fed by `append`, the others are asked for now and then. */
@@ -38,7 +40,7 @@ export class Charts {
     this.axis = 'agent_steps';
     this.data = new Map(); // run id -> metric -> {x, y}
     this.plots = new Map(); // panel title -> {plot, series}
-    this.showsMore = false;
+    this.showsMore = this.showsWorkers = false;
     this.zoom = null; // {min, max} that a person chose, for all panels
     this.grid = html('div', { class: 'charts' });
     this.tools = html('div', { class: 'row' },
@@ -129,10 +131,22 @@ export class Charts {
     await this.load();
   }
 
-  _titles() {
+  _metrics() {
     const metrics = new Set(this.runs.flatMap((run) => [...(this.data.get(run.id)?.keys() ?? [])]));
+    return [...metrics].sort().filter((metric) => !this._isIdle(metric));
+  }
+
+  _titles() {
     const groups = new Map([...PANELS.map(([title]) => [title, []]), [MORE, []]]);
-    for (const metric of [...metrics].sort()) if (!this._isIdle(metric)) groups.get(panelOf(metric)).push(metric);
+    for (const metric of this._metrics()) if (!OF_WORKER.test(metric)) groups.get(panelOf(metric)).push(metric);
+    return groups;
+  }
+
+  /** One panel for each number of the workers, with a line for each worker. */
+  _workerTitles() {
+    const groups = new Map();
+    for (const metric of this._metrics().filter((one) => OF_WORKER.test(one)))
+      groups.set(workerPanel(metric), [...(groups.get(workerPanel(metric)) ?? []), metric]);
     return groups;
   }
 
@@ -149,17 +163,23 @@ export class Charts {
 
   _rebuild() {
     this._destroy();
-    const groups = this._titles(), more = groups.get(MORE);
+    const groups = this._titles(), more = groups.get(MORE), workers = this._workerTitles();
     groups.delete(MORE);
     replace(this.grid);
     for (const [title, metrics] of groups) if (metrics.length) this._panel(title, metrics);
     if (this.showsMore) for (const metric of more) this._panel(metric, [metric]);
+    if (this.showsWorkers) for (const [title, metrics] of workers) this._panel(title, metrics);
     if (!this.plots.size)
       this.grid.append(empty('No curves yet', 'Numbers appear here with the first row that the run logs.'));
-    if (more.length) this.grid.append(button(
-      this.showsMore ? 'Show less' : `Show ${more.length} more`,
-      () => { this.showsMore = !this.showsMore; this._rebuild(); }, { class: 'small more' }));
+    this.grid.append(html('div', { class: 'row more' },
+      more.length ? this._fold('showsMore', `Show ${more.length} more`, 'Show less') : null,
+      workers.size ? this._fold('showsWorkers', 'Show curves of each worker', 'Hide curves of each worker') : null));
     this._isDirty = false;
+  }
+
+  /** A button that shows panels which are usually not needed, and hides them again. */
+  _fold(name, show, hide) {
+    return button(this[name] ? hide : show, () => { this[name] = !this[name]; this._rebuild(); }, { class: 'small' });
   }
 
   _panel(title, metrics) {

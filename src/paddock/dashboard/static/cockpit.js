@@ -66,6 +66,11 @@ class Cockpit {
     this.chip = html('span', {});
     this.ping = html('span', { class: 'soft small', title: 'To the server and back' });
     this.notice = html('p', { class: 'soft small' }, 'Press ↑ to go. Laps that stay on the road count and are saved.');
+    this.racing = [
+      html('section', { class: 'card' }, html('h2', {}, 'Sectors'),
+        html('div', { class: 'scroll' }, html('table', { class: 'sectors' }, html('thead', {}, this.heads), this.board))),
+      html('section', { class: 'card' }, html('h2', {}, 'Your laps'), this.lapList),
+    ];
     this.element = html('div', { class: 'run drive' },
       html('div', { class: 'pitwall' }, html('div', { class: 'left' }, this.stage.element),
         html('div', { class: 'right' },
@@ -73,9 +78,7 @@ class Cockpit {
             this.modes, this.assistRow, html('div', { class: 'row' },
               button('Restart lap', () => this._reset()), button('End the drive', () => this._leave())),
             this.warning ? html('p', { class: 'warning small' }, this.warning) : null, this.notice),
-          html('section', { class: 'card' }, html('h2', {}, 'Sectors'),
-            html('div', { class: 'scroll' }, html('table', { class: 'sectors' }, html('thead', {}, this.heads), this.board))),
-          html('section', { class: 'card' }, html('h2', {}, 'Your laps'), this.lapList))));
+          this.racing)));
     this._listLaps();
   }
 
@@ -85,6 +88,7 @@ class Cockpit {
       scene: (scene) => {
         state.scene = scene;
         this.stage.setScene(scene);
+        if (scene.kind !== 'racing') return this._dream(scene);
         this.timing.setScene(scene, this.stage.view.circuit);
         for (const ghost of this.stage.view.ghosts.values()) this.timing.setGhost(ghost);
         this.stage.view.follow(OWN_CAR);
@@ -117,15 +121,38 @@ class Cockpit {
     this.state.frames = this.stage.view.frames;
     this.state.shown = this.stage.view.playback.time;
     if (!latest) return;
-    const own = car(latest, OWN_CAR), elapsed = Math.min((now - (this._last ?? now)) / 1000, 0.1);
+    const own = car(latest, OWN_CAR);
+    this._steer(now, own.speed ?? 0);
+    if (latest.sequence !== this._timed) this._time(own, latest);
+  }
+
+  _steer(now, speed) {
+    const elapsed = Math.min((now - (this._last ?? now)) / 1000, 0.1);
     this._last = now;
-    const { steer, throttle, brake } = this.inputs.update(elapsed, own.speed ?? 0);
+    const { steer, throttle, brake } = this.inputs.update(elapsed, speed);
     this.state.input = { steer, throttle, brake };
     if (now - this.sent >= SEND_EVERY && document.hasFocus()) {
       this.sent = now;
       this.live.send({ type: 'input', steer, throttle, brake, t: now });
     }
-    if (latest.sequence !== this._timed) this._time(own, latest);
+  }
+
+  /** Inside a dream there are frames alone: no car that is drawn here, and no laps. */
+  _dream(scene) {
+    for (const card of this.racing) card.hidden = true;
+    this.modes.hidden = true;
+    write(this.notice, `Inside the dream of ${scene.dream_of}: arrow keys steer the road and the dream alike. R begins anew.`);
+    this.captions?.remove();
+    this.captions = html('div', { class: 'captions' }, scene.panels.map((panel) => html('span', {}, panel)));
+    this.stage.frame.after(this.captions);
+    if (this._isDreaming) return;
+    this._isDreaming = true;
+    const tick = () => {
+      if (this._stop.signal.aborted) return;
+      this._steer(performance.now(), 0);
+      requestAnimationFrame(tick);
+    };
+    requestAnimationFrame(tick);
   }
 
   _time(own, latest) {

@@ -7,6 +7,7 @@ import { compact, duration, empty, html, isNumber, lapTime, number, replace, sta
 import { Live } from './live.js';
 import { Events, Policies } from './records.js';
 import { Stage } from './stage.js';
+import { Workers } from './workers.js';
 
 const ENDS = new Set(['finished', 'stopped', 'failed', 'crashed', 'damaged', 'pruned']);
 const MEANING = { 'Steps/s': 'Agent steps per second of wall clock, learning and evaluation included' };
@@ -27,6 +28,7 @@ class RunPage {
     this.controls = new Controls(id, { onsaved: () => this._refreshPolicies() });
     this.rewards = new Rewards(id);
     this.events = new Events();
+    this.workers = new Workers();
     this.charts = new Charts([{ id, name: details.name }]);
     this._build();
     this._show(details);
@@ -60,6 +62,7 @@ class RunPage {
         html('div', { class: 'left' }, this.stage.element, html('dl', { class: 'tiles' },
           Object.entries(this.tiles).map(([name, node]) => html('div', { title: MEANING[name] }, html('dt', {}, name), html('dd', {}, node)))), this.events.element),
         html('div', { class: 'right' }, this.controls.element, this.over, this.rewards.element, this.policies.element)),
+      this.workers.element,
       html('section', { class: 'card' }, html('div', { class: 'row spread' }, html('h2', {}, 'Curves'), this._overlay()), this.charts.element));
   }
 
@@ -139,6 +142,7 @@ class RunPage {
     this.controls.update(details);
     this.policies.setCan(details.can ?? []);
     this.rewards.setWeights(details.rewards, details.is_live && (details.can ?? []).includes('reward'));
+    if (!details.is_live) this.workers.set([]);
     this._tiles(details, {});
     this._phases(details.phases ?? [], details.phase);
   }
@@ -154,6 +158,7 @@ class RunPage {
     this.controls.update(status);
     this.rewards.setWeights(status.rewards, (this.details.can ?? []).includes('reward'));
     this.rewards.setPaid(status.latest);
+    this.workers.set(status.workers ?? [], status.latest ?? {});
     if ('policy' in status) this.policies.setLoaded(status.policy);
     this._tiles(status, status.latest ?? {});
     if (status.phase !== this.details.phase) this._phases(this.details.phases ?? [], status.phase);

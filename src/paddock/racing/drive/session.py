@@ -12,26 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from paddock.control import messages as m
 from paddock.control.channel import Channel
-from paddock.control.messages import (
-    Answer,
-    Command,
-    DriveMode,
-    DriverInput,
-    Lap,
-    Pause,
-    Request,
-    Reset,
-    Resume,
-    ShowGhost,
-    Snapshot,
-    Speed,
-    Status,
-    Stop,
-    Welcome,
-    command_name,
-    parse_command,
-)
 from paddock.control.requests import Control, PendingCommand
 from paddock.core.clock import now
 from paddock.core.errors import InputError, unknown_choice
@@ -68,13 +50,13 @@ class DrivingSession:
         self._pacer, self._snapshots = Pacer(), RateLimit()
         self._is_paused = threading.Event()
         self._is_waiting = True  # on the grid
-        self._commands: dict[type[Command], Callable[[Any], Answer]] = {
-            Pause: self._pause,
-            Resume: self._resume,
-            Speed: self._set_speed,
-            DriveMode: self._set_mode,
-            Reset: self._reset,
-            ShowGhost: self._show_ghost,
+        self._commands: dict[type[m.Command], Callable[[Any], m.Answer]] = {
+            m.Pause: self._pause,
+            m.Resume: self._resume,
+            m.Speed: self._set_speed,
+            m.DriveMode: self._set_mode,
+            m.Reset: self._reset,
+            m.ShowGhost: self._show_ghost,
         }
         if grid.rival is not None:
             grid.env.let_drive(self)
@@ -153,7 +135,7 @@ class DrivingSession:
             self._announce_lap(int(car), is_by_hand)
         if world.lap_rejected[0]:
             self._laps.restart()
-            self.channel.send(Lap(car=0, lap_time=self._lap_clock, valid=False))
+            self.channel.send(m.Lap(car=0, lap_time=self._lap_clock, valid=False))
         self._lap_clock = float(world.time[0] - world.lap_start[0])
 
     def _announce_lap(self, car: int, is_by_hand: bool) -> None:
@@ -169,12 +151,12 @@ class DrivingSession:
             self._run.event(
                 "lap", driver=driver, lap_time=round(lap_time, 4), sectors=[round(one, 4) for one in sectors]
             )
-        self.channel.send(Lap(car=car, lap_time=lap_time, sectors=sectors, deltas=deltas))
+        self.channel.send(m.Lap(car=car, lap_time=lap_time, sectors=sectors, deltas=deltas))
 
     def _publish(self) -> None:
         self._sequence += 1
         time, cars = self._tick * self._world.settings.time_step, self._view.snapshot(self.channel.cars)
-        self.channel.publish_snapshot(Snapshot(time=time, sequence=self._sequence, **cars))
+        self.channel.publish_snapshot(m.Snapshot(time=time, sequence=self._sequence, **cars))
 
     def _begin(self) -> None:
         self._demonstration.cut()
@@ -186,22 +168,22 @@ class DrivingSession:
             if driver is not None:
                 driver.restart()
 
-    def _pause(self, command: Pause) -> Answer:
+    def _pause(self, command: m.Pause) -> m.Answer:
         self._is_paused.set()
         return {}
 
-    def _resume(self, command: Resume) -> Answer:
+    def _resume(self, command: m.Resume) -> m.Answer:
         self._is_paused.clear()
         return {}
 
-    def _set_speed(self, command: Speed) -> Answer:
+    def _set_speed(self, command: m.Speed) -> m.Answer:
         factor = 1.0 if command.factor is None else command.factor
         if not SLOWEST <= factor <= FASTEST:
             raise InputError(f"factor is {factor}; allowed in a driving session: {SLOWEST} to {FASTEST}.")
         self._speed = factor
         return {"factor": factor}
 
-    def _set_mode(self, command: DriveMode) -> Answer:
+    def _set_mode(self, command: m.DriveMode) -> m.Answer:
         self._assist = self._assist if command.assist is None else command.assist
         if command.mode != self._mode:
             self._demonstration.cut()
@@ -210,11 +192,11 @@ class DrivingSession:
         self._show_human()
         return {"mode": command.mode, "assist": self._assist}
 
-    def _reset(self, command: Reset) -> Answer:
+    def _reset(self, command: m.Reset) -> m.Answer:
         self._begin()
         return {}
 
-    def _show_ghost(self, command: ShowGhost) -> Answer:
+    def _show_ghost(self, command: m.ShowGhost) -> m.Answer:
         if self._grid.rival is None:
             raise InputError(f"this session has no {command.kind}; start one with an opponent.")
         self._view.hidden = set() if command.on else {1}
@@ -225,16 +207,16 @@ class DrivingSession:
 
     # --- the channel's thread ---
 
-    def welcome(self) -> Welcome:
-        return Welcome("racing", self._can(), self.status(), self._grid.ghosts)
+    def welcome(self) -> m.Welcome:
+        return m.Welcome("racing", self._can(), self.status(), self._grid.ghosts)
 
     def scene(self, track: int) -> dict[str, Any]:
         return self._view.scene(0)
 
-    def status(self) -> Status:
+    def status(self) -> m.Status:
         world, rival = self._world, self._grid.rival
         last = float(world.last_lap_time[0])
-        return Status(
+        return m.Status(
             status="paused" if self._is_paused.is_set() else "running",
             agent_steps=self._tick,
             seconds=round(self._tick * world.settings.time_step, 2),
@@ -251,15 +233,15 @@ class DrivingSession:
             best_lap=self._best,
         )
 
-    def input(self, message: DriverInput) -> None:
+    def input(self, message: m.DriverInput) -> None:
         if message.is_released:
             self._input.release()
         else:
             self._input.update(message.steer, message.throttle, message.brake)
 
-    def request(self, request: Request, answer: Callable[[Answer], None]) -> None:
-        command = parse_command(request.command, request.arguments)
-        if isinstance(command, Stop):
+    def request(self, request: m.Request, answer: Callable[[m.Answer], None]) -> None:
+        command = m.parse_command(request.command, request.arguments)
+        if isinstance(command, m.Stop):
             self.control.stop(request.by)
             answer({"ok": True})
         elif type(command) in self._commands:
@@ -268,8 +250,8 @@ class DrivingSession:
             raise unknown_choice("command", request.command, self._can())
 
     def _can(self) -> list[str]:
-        kinds: list[type[Command]] = [Stop, *self._commands]
-        return [command_name(kind) for kind in kinds]
+        kinds: list[type[m.Command]] = [m.Stop, *self._commands]
+        return [m.command_name(kind) for kind in kinds]
 
 
 def session_folder(grid: Grid, request: DriveRequest) -> RunFolder:

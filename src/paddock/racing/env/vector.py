@@ -100,6 +100,21 @@ class RacingVectorEnv(VectorEnv):
         self._begin(mask, seed=world_seed, **starts)
         return self._observe(self._rows), {}
 
+    def reset_alike(self, *, seed: int, starts: int) -> tuple[Any, dict[str, Any]]:
+        """Begin episodes in which car i starts as car i + `starts` does: the starts that `reset(seed)` would give the
+        first cars, again and again. Cars that are drawn at random (`randomise`) differ all the same."""
+        self.reset(seed=seed)
+        world, first = self.world, np.arange(self.num_envs) % starts * self._group
+        at: dict[str, Any] = {
+            "s": world.s,
+            "lateral": world.lateral,
+            "heading_error": world.heading_error,
+            "speed": world.vx,
+        }
+        places = {name: np.array(values[first]) for name, values in at.items()}
+        options = {**places, "track_index": np.array(world.track_index[first])}
+        return self.reset(seed=seed, options=options)
+
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """One decision for every car; finished episodes begin anew within the same step."""
         observation, reward, terminated, truncated, info = self.advance(actions)

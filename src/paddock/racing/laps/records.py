@@ -53,7 +53,7 @@ class RecordedLap:
         s, values = s[order], values[order]
         if name == "time":
             return np.interp(places, np.concatenate([[0.0], s, [length]]), [0.0, *values, self.lap_time])
-        return np.interp(places, s, values, period=length)
+        return np.interp(places, s, values)  # Held at the ends: a lap need not end as fast as it began.
 
     def at(self, name: str, time: float) -> float:
         """A sampled quantity at a moment of the lap, held at its ends."""

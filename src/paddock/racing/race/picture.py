@@ -20,6 +20,7 @@ Floats = NDArray[np.float64]
 WIDTH, MARGIN, GAP = 1500, 48, 28  # px
 HEADER, ROW = 96, 34  # px
 CHART = 210  # px
+TICKS = 14  # px, of the numbers below a chart
 MAPS_PER_ROW = 3
 BACKGROUND: Colour = (250, 250, 247)
 CARD: Colour = (255, 255, 255)
@@ -40,7 +41,7 @@ def race_picture(track: Track, reference: ReferenceLap, standings: Sequence[Stan
     map_width = (WIDTH - 2 * MARGIN - (columns - 1) * GAP) / columns
     map_height = _map_height(track, map_width)
     table = 44 + ROW * len(standings)
-    height = HEADER + table + GAP + maps * (map_height + GAP) + 2 * (CHART + GAP) + 46
+    height = HEADER + table + GAP + maps * (map_height + GAP) + 2 * (CHART + TICKS + GAP) + 32
     canvas = Canvas(WIDTH, int(height), BACKGROUND)
     canvas.add(Text(MARGIN, 42, f"Race on {track.name}", 36, INK, is_bold=True))
     facts = f"{track.length:,.0f} m   {car}   reference lap {format_lap_time(reference.lap_time)}"
@@ -65,7 +66,7 @@ def race_picture(track: Track, reference: ReferenceLap, standings: Sequence[Stan
     reference_speed = np.interp(places, track.s, reference.speed, period=track.length)
     speeds = [(_colour(standings, one), 3.6 * _lap(one).along("speed", places, track.length)) for one in drivers]
     lines = [((190, 192, 190), 3.6 * reference_speed), *speeds]
-    _draw_chart(canvas, top + CHART + GAP, "Speed, km/h (grey: reference lap)", places, lines, track)
+    _draw_chart(canvas, top + CHART + TICKS + GAP, "Speed, km/h (grey: reference lap)", places, lines, track)
     canvas.add(Text(WIDTH / 2, height - 24, "metres along the lap", 15, GREY, "middle"))
     return canvas
 

@@ -5,9 +5,12 @@ const dashes = (index) => ['', '7 4', '2 3'][Math.floor(index / 8) % 3];
 
 const format = (value) => number(value);
 
-function ticks(low, high, count) {
+const ROUND_TIMES = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400]; // s
+
+function ticks(low, high, count, isTime = false) {
   const raw = (high - low) / count, unit = 10 ** Math.floor(Math.log10(raw || 1));
-  const step = [1, 2, 5, 10].map((k) => k * unit).find((k) => k >= raw) || raw;
+  const steps = isTime && raw >= 1 ? ROUND_TIMES : [1, 2, 5, 10].map((k) => k * unit);
+  const step = steps.find((k) => k >= raw) || raw;
   const found = [];
   for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k++) found.push(k * step);
   return found;
@@ -61,7 +64,7 @@ function lineChart({ title, series, xName = '', xFormat = compact, yFormat = for
   const [yLow, yHigh] = yRange || extent(values, 0.04);
   const x = scale(xLow, xHigh, left, width - right), y = scale(yLow, yHigh, height - bottom, top);
   const image = svg('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': title || xName });
-  image.append(...frame({ width, height, left, right, top, bottom, x, y, xTicks: ticks(xLow, xHigh, 6),
+  image.append(...frame({ width, height, left, right, top, bottom, x, y, xTicks: ticks(xLow, xHigh, 6, xFormat === clock),
     yTicks: ticks(yLow, yHigh, 5), xFormat, yFormat, xName }));
   for (const level of levels) {
     image.append(svg('line', { x1: left, x2: width - right, y1: y(level.value), y2: y(level.value), stroke: 'var(--faint)',
