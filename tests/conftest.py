@@ -31,12 +31,18 @@ SLOW_FIXTURES = {
 # By pattern of the node id, where the test takes more than three seconds: learning, killing and resuming, campaigns.
 SLOW_TESTS = (
     "*learns*", "*learn_to*", "*killed*", "*interrupted*",
-    "cli/test_train*", "components/test_compilation.py*", "config/test_moved.py*evaluated*",
-    "config/test_moved.py*resumes*", "config/test_plugins.py*", "dashboard/test_server.py*",
-    "experiments/test_campaigns.py*", "orchestration/test_faults.py*", "orchestration/test_resume*",
-    "racing/test_learning_to_race.py*", "security/*", "sim/test_driver.py*", "test_benchmarks.py*", "test_browser.py*",
+    "cli/test_train*", "components/test_compilation.py*", "components/test_networks.py*saved_and_loaded*",
+    "components/test_scaling.py*learn_numbers*", "config/test_moved.py*evaluated*", "config/test_moved.py*resumes*",
+    "config/test_plugins.py*", "config/test_validate.py*every_shipped_experiment*", "dashboard/test_server.py*",
+    "distributed/test_training_kills.py*", "distributed/test_experience.py*",
+    "experiments/test_campaigns.py*", "orchestration/test_faults.py*", "orchestration/test_orchestrator.py*resume*",
+    "orchestration/test_resume*", "orchestration/test_reward_sets.py*every_racing_experiment*",
+    "racing/test_learning_to_race.py*", "security/*", "sim/test_determinism.py*ten_million*", "sim/test_driver.py*",
+    "test_benchmarks.py*", "test_browser.py*",
     "test_documentation.py*", "test_python_api.py*", "workflows/test_*_experiments.py*", "workflows/test_dreamer.py*",
+    "workflows/test_freeze.py*holds*",
     "workflows/test_learning.py*", "workflows/test_off_policy_racing.py*", "workflows/test_world_model_resume.py*",
+    "dream/*", "workflows/test_world_models.py*",
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from paddock.config.inheritance import settle
 from paddock.config.overriding import with_overrides
 from paddock.config.phases import phases_by_name
 from paddock.config.validate import validate
+from paddock.core.errors import InputError
 from paddock.orchestration.schema import ExperimentConfig
 
 HEAD = "# @package _global_\ndefaults:\n  - sac_pendulum\n  - _self_\n"
@@ -22,6 +23,41 @@ def test_one_ratio_of_one_hook_is_changed_by_its_name():
     assert found["joint"].workflow_hooks["update"].ratio == 0.25
     assert found["joint"].workflow_hooks["evaluate"].every_steps == 2_000
     assert list(found) == ["seed", "joint"]
+
+
+@pytest.mark.parametrize("name", ["jont", "2"])
+def test_an_option_of_a_phase_that_there_is_not_names_the_phases(name):
+    with pytest.raises(InputError) as error:
+        phases(f"training.phases.{name}.workflow_hooks.update.ratio=0.25")
+    assert f"there is no phase '{name}'." in str(error.value)
+    assert "Phases: seed, joint." in str(error.value)
+    assert f"training.phases.{name}={{...}}" in str(error.value)
+    assert ("Did you mean 'joint'?" in str(error.value)) == (name == "jont")
+
+
+def test_a_phase_is_added_as_a_whole_and_may_be_changed_then():
+    extra = "training.phases.extra={buffer: replay, workflow_hooks: {collect: {steps: 8}}}"
+    ends = "training.phases.joint.duration_steps=64"
+    found = phases(ends, extra, "training.phases.extra.duration_steps=16")
+    assert list(found) == ["seed", "joint", "extra"]
+    assert found["extra"].duration_steps == 16
+    added = phases(
+        ends, "+training.phases.extra.buffer=replay", "+training.phases.extra.workflow_hooks.collect.steps=8"
+    )
+    assert list(added["extra"].workflow_hooks) == ["collect"]
+
+
+def test_phases_of_a_list_in_a_file_are_named_when_one_is_misspelt(tmp_path):
+    file = tmp_path / "mine.yaml"
+    only = "{name: only, buffer: replay, workflow_hooks: [collect: {steps: 2}, update]}"
+    file.write_text(f"{HEAD}training:\n  phases: [{only}]\n")
+    with pytest.raises(InputError, match=r"there is no phase 'onyl'. Did you mean 'only'\? Phases: only\."):
+        phases("training.phases.onyl.duration_steps=9", user=file)
+    with pytest.raises(InputError, match=r"write training\.phases\.0\.duration_steps\."):
+        phases("training.phases.only.duration_steps=9", user=file)
+    mine = "{buffer: replay, workflow_hooks: {collect: {steps: 2}}}"
+    file.write_text(f"{HEAD}training:\n  phases:\n    joint: {{duration_steps: 64}}\n    mine: {mine}\n")
+    assert phases("training.phases.mine.duration_steps=9", user=file)["mine"].duration_steps == 9
 
 
 def test_null_removes_a_phase_and_a_hook():

@@ -84,7 +84,7 @@ def targets_in(node):
 def test_every_shared_option_stands_in_the_yaml_with_a_comment():
     text = (SHIPPED / "config.yaml").read_text()
     shown, schema = yaml.safe_load(text), ExperimentConfig.model_fields
-    chosen = {"environment", "reward", "workflow", "components", "buffers", "optimizers", "controllers"}
+    chosen = {"environment", "experience", "reward", "workflow", "components", "buffers", "optimizers", "controllers"}
     assert set(shown) - {"defaults"} == set(schema) - chosen
     for section in ("evaluation", "checkpoint", "logging"):
         assert set(shown[section]) == set(schema[section].annotation.model_fields)

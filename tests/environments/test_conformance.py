@@ -46,6 +46,7 @@ CASES = {
     "gym mountain car continuous": Case("gym", gym("MountainCarContinuous-v0")),
     "gym without state": Case("gym", gym("LunarLander-v3"), is_exact=False),
     "gym memory": Case("gym", gym("paddock/Recall-v0")),
+    "gym balance": Case("gym", gym("paddock/BalancePendulum-v0")),
     "dmc": Case("dmc", {"domain": "cartpole", "task": "swingup", "time_limit": 0.3, "action_repeat": 2}, repeat=2),
     "dmc contacts": Case("dmc", {"domain": "finger", "task": "turn_hard", "time_limit": 0.5}),
     "dmc async": Case(

@@ -107,3 +107,43 @@ def test_hooks_in_another_order_than_a_checkpoint_has_them_are_refused():
     with pytest.raises(InputError, match=r"collect, evaluate, update; .* collect, update, evaluate"):
         PhaseScheduler([phase(hooks[0], hooks[2], hooks[1])], {}).set_state(state)
     PhaseScheduler([phase(*hooks)], {}).set_state({key: state[key] for key in state if key != "hooks"})
+
+
+def test_at_most_cuts_a_cycle_short_and_collect_then_takes_what_is_there():
+    """As a trainer does whose workers are faster than it learns: nothing that is owed is forgotten."""
+    hooks = [{"collect": {"steps": 4}}, {"update": {"ratio": 2.0, "at_most": 3}}]
+    scheduler = PhaseScheduler([phase(*hooks, duration_updates=12)], {})
+    seen = []
+    for arrives in (4, 0, 1, 0, 4):
+        action = scheduler.next_action()
+        assert action.hook == "collect"
+        seen.append(action.steps)
+        scheduler.advance(action, steps=arrives)
+        updates = 0
+        while (action := scheduler.next_action()) is not None and action.hook == "update":
+            resumed = PhaseScheduler([phase(*hooks, duration_updates=12)], {})
+            resumed.set_state(scheduler.get_state())
+            assert resumed.next_action() == action
+            scheduler = resumed
+            scheduler.advance(action, updates=1)
+            updates += 1
+        seen.append(updates)
+        if action is None:
+            break
+    assert seen == [4, 3, 0, 3, 0, 3, 0, 1, 4, 3]
+
+
+def test_at_most_while_the_buffer_is_empty_still_waits_for_steps():
+    hooks = [{"collect": {"steps": 4}}, {"update": {"ratio": 2.0, "at_most": 3}}]
+    scheduler = PhaseScheduler([phase(*hooks, duration_steps=40)], {})
+    for _ in range(3):
+        action = scheduler.next_action()
+        assert (action.hook, action.steps) == ("collect", 4)
+        scheduler.advance(action, steps=4)
+        assert scheduler.next_action().hook == "update"
+        scheduler.skip()
+
+
+def test_at_most_needs_a_ratio():
+    with pytest.raises(ValidationError, match="at_most"):
+        phase({"collect": {"steps": 4}}, {"update": {"at_most": 3}})

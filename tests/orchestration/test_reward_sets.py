@@ -29,6 +29,9 @@ OWN = {  # by experiment, where it is not `racing`
     "dreamer_racing_camera": "racing_dreamer",
     "latent_actor_racing": "racing_planning",
     "planet_racing": "racing_planning",
+    "tdmpc2_racing": "racing_planning",
+    "world_models_mini": "world_models",
+    "world_models_racing_camera": "world_models",
 }
 TINY = [
     "environment.num_envs=8",

@@ -6,22 +6,27 @@ import pytest
 
 from paddock.buffers.buffer import Buffer
 from paddock.buffers.disk import DiskBuffer
+from paddock.buffers.latents import LatentBuffer
 from paddock.buffers.offline import OfflineBuffer
 from paddock.buffers.prioritized import PrioritizedBuffer
+from paddock.buffers.prioritized_sequence import PrioritizedSequenceBuffer
 from paddock.buffers.rollout import RolloutBuffer
 from paddock.buffers.sequence import SequenceBuffer
 from paddock.buffers.uniform import UniformBuffer
 from paddock.components.dynamics import protocol, world_model
 from paddock.components.dynamics.latent_dynamics import LatentModel
+from paddock.components.dynamics.mdn_world_model import MDNWorldModel
+from paddock.components.dynamics.told import TOLD
 from paddock.components.optimizers.adam import Adam
 from paddock.components.optimizers.laprop import LaProp
 from paddock.components.optimizers.optimizer import Optimizer
 from paddock.evaluation.evaluator import Evaluator, evaluate
 from paddock.racing.laps.evaluator import LapEvaluator
 from paddock.rollout.collector import Collector
-from paddock.rollout.experience import Experience, TransitionSink
+from paddock.rollout.experience import Experience, TransitionSink, WholeEpisodes
 
-BUFFERS = [RolloutBuffer, UniformBuffer, PrioritizedBuffer, SequenceBuffer, DiskBuffer, OfflineBuffer]
+SEQUENCES = [SequenceBuffer, PrioritizedSequenceBuffer, DiskBuffer, OfflineBuffer]
+BUFFERS = [RolloutBuffer, UniformBuffer, PrioritizedBuffer, *SEQUENCES, LatentBuffer]
 PAIRS = [
     (Experience, Collector),
     *((contract, buffer) for contract in (Buffer, TransitionSink) for buffer in BUFFERS),
@@ -29,6 +34,9 @@ PAIRS = [
     (Optimizer, LaProp),
     (protocol.WorldModel, world_model.WorldModel),
     (protocol.WorldModel, LatentModel),
+    (protocol.WorldModel, MDNWorldModel),
+    (WholeEpisodes, Collector),
+    (protocol.WorldModel, TOLD),
     (Evaluator, LapEvaluator),
 ]
 

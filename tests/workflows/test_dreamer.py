@@ -298,6 +298,37 @@ def test_reinforce_share_mixes_the_losses_of_reinforce_and_of_the_dynamics(prepa
     assert losses[0.3] == pytest.approx(0.3 * losses[1.0] + 0.7 * losses[0.0], rel=1e-4)
 
 
+@pytest.mark.parametrize("task", ["Reach-v0", "ReachByChoice-v0"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_reinforce_share_mixes_the_gradients_of_reinforce_and_of_the_dynamics(prepared, version, task):
+    # Bins that grow exponentially reach 4.8e8: through a hardly trained head the gradient is lost in rounding.
+    even = [f"components.{name}.kind=two_hot_symlog" for name in ("value", "world_model.reward")]
+    heads = even if version == "dreamer" else []
+    run = prepared("dreamer_cartpole", f"workflow={version}", *BRIEFLY, *heads, f"environment.id={task}")
+    run.run()
+    dreamer, phase = run.workflow, list(run.config.training.phases.values())[-1]
+    batch, scale = run.context.buffers["replay"].sample(), deepcopy(dreamer.return_scale.state_dict())
+    parameters, gradients = list(dreamer.policy.parameters()), []
+
+    def differentiate(loss, retain_graph):
+        found = torch.autograd.grad(loss, parameters, retain_graph=True)
+        gradients.append(torch.cat([gradient.flatten() for gradient in found]))
+        return 0.0
+
+    run.context.optimizers["policy"].descend = differentiate  # Before clipping; nothing is changed in between.
+    run.context.optimizers["value"].descend = lambda loss, retain_graph: 0.0
+    for share in (0.0, 0.3, 1.0):
+        dreamer.reinforce_share, dreamer.by_dynamics = share, share < 1
+        dreamer.return_scale.load_state_dict(scale)
+        torch.manual_seed(5)
+        dreamer.update_controller(batch, phase=phase)
+    dynamics, mixed, reinforce = gradients
+    assert torch.nn.functional.cosine_similarity(dynamics, reinforce, dim=0) < 0.99
+    size = min(dynamics.norm(), reinforce.norm())
+    assert size > 0
+    assert (mixed - (0.3 * reinforce + 0.7 * dynamics)).norm() < 1e-4 * size
+
+
 def test_scales_have_one_entry_for_each_of_the_seven_losses(prepared):
     run = prepared("dreamer_cartpole", *BRIEFLY, "workflow.scales.value=0.5")
     run.run()

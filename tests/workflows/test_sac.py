@@ -2,6 +2,7 @@ import pytest
 import torch
 
 import tiny_tasks  # noqa: F401 - registers the task
+from paddock.rollout.result import CollectResult
 from paddock.workflows.sac import critic_loss, policy_loss, soft_target
 
 TINY = [
@@ -35,6 +36,14 @@ def test_sac_learns_to_reach(prepared, temperature):
         "training.total_steps=6_000",
     ).run()
     assert outcome.latest["eval/return"] >= -1.3
+
+
+def test_normaliser_learns_nothing_while_nothing_has_arrived(prepared, monkeypatch):
+    """Workers elsewhere may not have sent a step yet."""
+    orchestrator = prepared("sac_pendulum", *TINY, "components.observation_normalizer.enabled=true")
+    workflow, phase = orchestrator.workflow, orchestrator.config.training.phases["joint"]
+    monkeypatch.setattr(orchestrator.context.experience, "collect", lambda *_: CollectResult(0, 0))
+    assert workflow.collect_step(4, phase=phase).steps == 0
 
 
 def test_the_target_bootstraps_through_truncation_but_not_termination():

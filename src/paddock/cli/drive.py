@@ -14,6 +14,7 @@ from paddock.cli.run_options import RUNS, RunsDirOption, TrustOption
 from paddock.core.errors import unknown_choice
 
 app = typer.Typer(pretty_exceptions_enable=False)
+FILM_STEPS = 200
 
 
 @app.command()
@@ -35,6 +36,19 @@ def drive(
             help="The opponent: a run, a policy's folder, or the classical driver.",
             autocompletion=complete_opponents,
         ),
+    ] = None,
+    dream: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN|POLICY",
+            help="Drive inside the dream of a run's world model; road, reconstruction and dream side by side.",
+            autocompletion=complete_opponents,
+        ),
+    ] = None,
+    temperature: Annotated[float, typer.Option(min=0.01, help="Of the dream: above 1 it is less certain.")] = 1.0,
+    film: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --dream: write 200 steps of the run's own driving as an mp4."),
     ] = None,
     driver: Annotated[str, typer.Option(help="Your name, for the laps you drive.")] = "you",
     mode: Annotated[
@@ -58,6 +72,11 @@ def drive(
     from paddock.racing.drive.session import DrivingSession, session_folder
     from paddock.racing.drive.setup import DriveRequest, make_session, unseen_by_opponent
 
+    options = ["--port", str(port)] if port is not None else []
+    options += ["--no-browser"] if no_browser else []
+    if dream is not None:
+        _dream(dream, runs_dir, temperature, film, None if session else options, trusts=trust)
+        return
     if mode not in MODES:
         raise unknown_choice("mode", mode, MODES)
     request = DriveRequest(track, car, against, driver, mode, runs_dir, laps, trust)
@@ -66,11 +85,27 @@ def drive(
     if note is not None:
         typer.echo(note, err=True)
     run = session_folder(grid, request)
-    options = ["--laps", str(laps)]
-    options += ["--port", str(port)] if port is not None else []
-    options += ["--no-browser"] if no_browser else []
-    page = nullcontext() if session else page_beside(run.name, runs_dir, *options)
+    page = nullcontext() if session else page_beside(run.name, runs_dir, "--laps", str(laps), *options)
     with run.lock():
         driving = DrivingSession(grid, run, request)
         with page, driving.control.listening():
             driving.run()
+
+
+def _dream(
+    name: str, runs_dir: Path, temperature: float, film: Path | None, options: list[str] | None, *, trusts: bool
+) -> None:
+    """Drive in a dream, or film it. options: of the page; None for no page."""
+    from paddock.dream.session import DreamSession, dream_folder, film_dream, open_dream
+
+    panels, found = open_dream(name, runs_dir, temperature=temperature, trusts=trusts)
+    if film is not None:
+        frames = film_dream(panels, film, steps=FILM_STEPS)
+        typer.echo(f"{frames} frames of road, reconstruction and dream: {film}")
+        return
+    run = dream_folder(found, runs_dir, temperature=temperature)
+    page = nullcontext() if options is None else page_beside(run.name, runs_dir, *options)
+    with run.lock():
+        dreaming = DreamSession(panels, run, found)
+        with page, dreaming.control.listening():
+            dreaming.run()

@@ -46,6 +46,13 @@ class VerbGroup(TyperGroup):
         formatter.write(_rendered(_page(self, ctx, [("Commands", rows)])))
 
 
+class RunningGroup(VerbGroup):
+    """A group that does something itself when no command is given."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return TyperGroup.parse_args(self, ctx, args)
+
+
 Row = tuple[str, str, str]
 
 

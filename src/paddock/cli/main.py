@@ -14,9 +14,10 @@ from rich.text import Text
 
 from paddock import __version__
 from paddock.cli.completion import VARIABLE, silently
-from paddock.cli.help import VerbCommand, VerbGroup
+from paddock.cli.help import RunningGroup, VerbCommand, VerbGroup
 from paddock.core.errors import PaddockError, unknown_choice
 from paddock.core.files import keep_private
+from paddock.core.parent import end_with_parent
 from paddock.core.text import printable
 
 # verb: (module with a Typer `app`, one line of help). A verb's module is imported only when the verb is used.
@@ -26,6 +27,9 @@ VERBS = {
     "race": ("paddock.cli.race", "Race policies against the classical driver and recorded human laps."),
     "dashboard": ("paddock.cli.dashboard", "Watch, control and start runs in the browser."),
     "drive": ("paddock.cli.drive", "Drive yourself, in the browser."),
+    "relay": ("paddock.cli.relay", "The meeting point of workers and a trainer; invitations for them."),
+    "worker": ("paddock.cli.worker", "Collect for a trainer on another machine."),
+    "trainer": ("paddock.cli.trainer", "Train from what workers collect; the same as train with experience=relay."),
     "list": ("paddock.cli.list", "Find runs: filter, sort, tags."),
     "show": ("paddock.cli.show", "Everything about one run."),
     "compare": ("paddock.cli.compare", "Runs side by side, with intervals and a report."),
@@ -39,7 +43,7 @@ VERBS = {
 }
 
 # Verbs that write runs, races, laps and logs, which only their user can read unless they are shared.
-WRITING = ("train", "evaluate", "race", "dashboard", "drive", "sweep", "tune", "verify")
+WRITING = ("train", "worker", "trainer", "relay", "evaluate", "race", "dashboard", "drive", "sweep", "tune", "verify")
 
 
 LAYOUT = "\n\t"  # what messages of several lines are laid out with
@@ -60,7 +64,8 @@ class LazyGroup(VerbGroup):
         verb: typer.Typer = importlib.import_module(module).app
         for info in verb.registered_commands:
             info.cls = VerbCommand
-        verb.info.cls = VerbGroup
+        if verb.info.cls is not RunningGroup:
+            verb.info.cls = VerbGroup
         command = typer.main.get_command(verb)
         command.name, command.short_help = name, summary
         return command
@@ -85,6 +90,7 @@ def main() -> None:
     if VARIABLE in os.environ:
         silently(partial(app, prog_name="paddock"))
         return
+    end_with_parent()
     errors = Console(stderr=True)
     handler = _AboveTheProgress() if sys.stderr.isatty() else logging.StreamHandler()
     handler.setFormatter(_Plain("warning: %(message)s"))

@@ -85,10 +85,10 @@ def train(
     from paddock.orchestration import summary
     from paddock.orchestration.launch import RESUME_RULE, Request, new_run, resolve
 
-    _register(plugin or [])
+    register_packages(plugin or [])
     if share:
         os.environ[SHARE_VARIABLE] = "1"  # Also for processes that this one starts.
-    experiment, overrides = _split(arguments or [])
+    experiment, overrides = split(arguments or [])
     overrides += ["debug=true"] if debug else []
     overrides += [f"runs_dir={override_value(str(runs_dir))}"] if runs_dir is not None else []
     console = Console(stderr=as_json)
@@ -185,7 +185,8 @@ def _runs_dir(overrides: Sequence[str]) -> Path:
     return Path(given[-1] if given else "runs")
 
 
-def _split(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
+def split(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The experiment, and what is changed in it."""
     # Hydra's habit: `experiment=NAME` or `+experiment=NAME` is the same as NAME.
     arguments = [re.sub(r"^\+?experiment=", "", argument) for argument in arguments]
     names = [argument for argument in arguments if "=" not in argument]
@@ -206,7 +207,8 @@ def _seeds(text: str | None) -> list[int | None]:
     return seeds
 
 
-def _register(plugins: Sequence[str]) -> None:
+def register_packages(plugins: Sequence[str]) -> None:
+    """Make packages of the person's own known."""
     from paddock.config.plugins import register_plugins
 
     register_plugins(plugins)

@@ -24,7 +24,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from paddock.config import sources
-from paddock.config.phases import guard_override
+from paddock.config.phases import LIST, PHASES, check_typed, guard_override
 from paddock.config.renamed import GROUPS, rename, rename_key, rename_references, renamed_groups, say_renamed
 from paddock.core.errors import InputError, unknown_choice
 from paddock.core.mappings import flatten
@@ -91,6 +91,7 @@ def compose(
                 loader = GlobalHydra.instance().config_loader()
                 merged_files = loader.compute_defaults_list(PRIMARY, arguments, RunMode.RUN).defaults
                 layers = [*_file_layers(merged_files, folders), _command_line(overrides, folders)]
+                _check_phases(overrides, layers[:-1], merged)
                 values, found = _resolved(merged, layers)
         except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
             text = _plain(error)
@@ -188,6 +189,13 @@ def _is_group(name: str, folders: Sequence[Path]) -> bool:
 
 def _plain(error: Exception) -> str:
     return " ".join(line.strip() for line in str(error).splitlines() if "full_key" not in line).strip()
+
+
+def _check_phases(overrides: Sequence[str], files: Sequence[_Layer], merged: Any) -> None:
+    written = (key for layer in files for key in layer.places)
+    listed = OmegaConf.select(merged, f"{PHASES}.{LIST}")
+    plain = None if listed is None else OmegaConf.to_container(listed, resolve=False)
+    check_typed((text.partition("=")[0] for text in overrides), written, plain)
 
 
 def _resolved(merged: Any, layers: Sequence[_Layer]) -> tuple[dict[str, Any], dict[str, str]]:

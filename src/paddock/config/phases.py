@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from paddock.core.errors import InputError, did_you_mean
+
+PHASES = "training.phases"
 HOOKS = "workflow_hooks"
 LIST = "_list_"  # in a mapping: the list that a user's YAML has in its place
 
@@ -33,9 +36,39 @@ def guard_lists(values: Any) -> Any:
 def guard_override(text: str) -> str:
     """`training.phases=[...]`, typed by a person, as something that can be merged with a mapping."""
     key, _, value = text.partition("=")
-    if not value.lstrip().startswith("[") or not key.startswith("training.phases"):
+    if not value.lstrip().startswith("[") or not key.startswith(PHASES):
         return text
-    return f"{key}.{LIST}={value}" if key == "training.phases" or key.endswith(f".{HOOKS}") else text
+    return f"{key}.{LIST}={value}" if key == PHASES or key.endswith(f".{HOOKS}") else text
+
+
+def check_typed(keys: Iterable[str], written: Iterable[str], listed: Any) -> None:
+    """Refuse `training.phases.NAME.OPTION` on the command line where no file has this phase: it would make a phase of
+    this option alone. Whole phases (`training.phases.NAME={...}`, a list of all) and a `+` in front add them.
+
+    keys: those typed. written: dotted keys of all files. listed: the list of phases that a file has instead, or None.
+    """
+    typed = list(keys)
+    names = phases_by_name(listed) if listed is not None else map(_phase_of, written)
+    known = [name for name in dict.fromkeys(names) if name is not None]
+    added = {key.removeprefix(f"{PHASES}.") for key in typed}
+    for key, name in zip(typed, map(_phase_of, typed), strict=True):
+        if PHASES in typed or name is None or name in added:
+            continue
+        if listed is not None and name in known:
+            numbered = key.replace(name, str(known.index(name)), 1)
+            raise InputError(f"'{key}': phases that are a list are given by number here; write {numbered}.")
+        if name not in known and (not name.isdigit() or int(name) >= len(known)):
+            listed_names = ", ".join(known) or "none"
+            raise InputError(
+                f"'{key}': there is no phase '{name}'.{did_you_mean(name, known)} Phases: {listed_names}. "
+                f"To add a phase, write it as a whole: {PHASES}.{name}={{...}}."
+            )
+
+
+def _phase_of(key: str) -> str | None:
+    """`seed` of `training.phases.seed.buffer`; None where a key is not an option of a phase."""
+    name, dot, _ = key.removeprefix(f"{PHASES}.").partition(".")
+    return name if key.startswith(f"{PHASES}.") and dot else None
 
 
 def hooks_by_name(hooks: Any) -> Any:

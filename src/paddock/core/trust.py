@@ -59,6 +59,7 @@ COLONS = {
     "device": re.compile(r"(cpu|cuda|mps|xpu):\d+"),
     "track": re.compile(r"procedural:.*", re.DOTALL),
     "sources": re.compile(r"minari:.*", re.DOTALL),
+    "interface": re.compile(r"paddock(\.\w+)*:\w+"),
 }
 LABELS = re.compile(r"(tags\.\d+|name|runs_dir)")  # Keys of a run that are never opened, run or sent to.
 

@@ -64,9 +64,9 @@ def load_function(
 ) -> tuple[Callable[..., Any], Path]:
     """The function `name` of a Python file, and the file to name in messages. is_fit: what counts as a function."""
     module, file = load_file(given, noun=noun)
-    function = getattr(module, name, None)
+    function: Any = getattr(module, name, None)
     if is_fit(function):
-        return function, file  # type: ignore[return-value]
+        return function, file
     found = [key for key, value in vars(module).items() if inspect.isfunction(value)]
     listed = f"It defines: {', '.join(found)}." if found else "It defines no function."
     raise InputError(f"{file} has no function '{name}'.{did_you_mean(name, found)} {listed}")
@@ -114,14 +114,14 @@ class KeptCode:
     @classmethod
     def _read(cls, place: Path) -> KeptCode:
         index = read_json(place / INDEX)
-        tables = [index.get(name) if isinstance(index, dict) else None for name in ("files", PACKAGES)]
-        for entry in [one for table in tables for one in _entries(table, place)]:
+        files, packages = (_table(index, name, place) for name in ("files", PACKAGES))
+        for entry in [*files.values(), *packages.values()]:
             copy = PurePosixPath(str(entry.get("copy") or "x"))
             if copy.is_absolute() or ".." in copy.parts:
                 raise DamagedError(place / INDEX, f"the copy '{copy}' lies outside the folder")
         if any(file.is_symlink() for file in place.rglob("*")):
             raise DamagedError(place, "it holds links, which no copy has")
-        return cls(place, tables[0], tables[1])  # type: ignore[arg-type]
+        return cls(place, files, packages)
 
     def path_of(self, file: str) -> Path | None:
         """The copy of a file, by how the configuration names it."""
@@ -311,7 +311,9 @@ def _is_installed(place: Path) -> bool:
     return any(place.resolve().is_relative_to(Path(root).resolve()) for root in roots)
 
 
-def _entries(table: Any, place: Path) -> list[Mapping[str, Any]]:
+def _table(index: Any, name: str, place: Path) -> dict[str, Mapping[str, Any]]:
+    """One table of an index that may hold anything."""
+    table = index.get(name) if isinstance(index, dict) else None
     if not isinstance(table, dict) or not all(isinstance(entry, dict) for entry in table.values()):
         raise DamagedError(place / INDEX, "it does not list files and packages")
-    return list(table.values())
+    return table

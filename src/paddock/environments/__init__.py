@@ -1,6 +1,7 @@
 """Gymnasium vector environments, and what the lab asks of them beyond Gymnasium.
 
-Importing this makes `paddock/Racing-v0` and `paddock/Recall-v0` known to Gymnasium; they load when one is made.
+Importing this makes `paddock/Racing-v0`, `paddock/Recall-v0` and `paddock/BalancePendulum-v0` known to Gymnasium; they
+load when one is made.
 """
 
 import gymnasium
@@ -14,3 +15,13 @@ if "paddock/Racing-v0" not in gymnasium.registry:
     )
 if "paddock/Recall-v0" not in gymnasium.registry:
     gymnasium.register("paddock/Recall-v0", entry_point="paddock.environments.recall:RecallEnv")
+if "paddock/BalancePendulum-v0" not in gymnasium.registry:
+    gymnasium.register(
+        "paddock/BalancePendulum-v0",
+        entry_point="paddock.environments.balance:BalancePendulumEnv",
+        max_episode_steps=200,
+    )
+if "paddock/Dodge-v0" not in gymnasium.registry:
+    gymnasium.register("paddock/Dodge-v0", vector_entry_point="paddock.environments.dodge:DodgeVectorEnv")
+if "paddock/Dream-v0" not in gymnasium.registry:
+    gymnasium.register("paddock/Dream-v0", vector_entry_point="paddock.dream.env:DreamVectorEnv")

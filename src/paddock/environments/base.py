@@ -8,8 +8,13 @@ from typing import Literal
 from pydantic import Field
 
 from paddock.config.schema import TargetSchema
+from paddock.core.errors import InputError
 
 Vectorization = Literal["sync", "async", "custom"]
+
+
+class SingleCopyError(InputError):
+    """Several copies were asked for of an environment that exists once."""
 
 
 class EnvironmentConfig(TargetSchema):

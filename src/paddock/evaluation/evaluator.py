@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
+from gymnasium.vector import VectorEnv
 from pydantic import Field
 
 from paddock.config.schema import Part, Schema
+from paddock.environments.base import SingleCopyError
 from paddock.render.video import write_video
 from paddock.rollout.actor import ActorModule
 from paddock.rollout.episodes import MakeEnv, episode_frames, evaluation_mode, whole_episodes
@@ -81,11 +83,11 @@ class Evaluation:
 
 def evaluate(actor: ActorModule, make_env: MakeEnv, *, episodes: int, seed: int, deterministic: bool) -> Evaluation:
     """Run whole episodes. Every copy does its own share, so that short episodes are not counted more often."""
-    copies = min(episodes, MAX_COPIES)
+    env = _make_copies(make_env, min(episodes, MAX_COPIES))
+    copies = env.num_envs
     share = np.full(copies, episodes // copies) + (np.arange(copies) < episodes % copies)
     returns: list[list[float]] = [[] for _ in range(copies)]
     lengths: list[list[int]] = [[] for _ in range(copies)]
-    env = make_env(copies, None)
     try:
         with evaluation_mode(actor, seed):
             for copy, total, length in whole_episodes(actor, env, seed, deterministic):
@@ -97,6 +99,14 @@ def evaluate(actor: ActorModule, make_env: MakeEnv, *, episodes: int, seed: int,
     finally:
         env.close()
     return Evaluation(np.concatenate(returns), np.concatenate(lengths))
+
+
+def _make_copies(make_env: MakeEnv, count: int) -> VectorEnv:
+    """So many copies, or the one of a world that is there once: its episodes follow each other."""
+    try:
+        return make_env(count, None)
+    except SingleCopyError:
+        return make_env(1, None)
 
 
 def record_video(actor: ActorModule, make_env: MakeEnv, file: Path, *, seed: int, deterministic: bool = True) -> int:

@@ -7,6 +7,7 @@ from functools import partial
 import torch
 from gymnasium.vector import VectorEnv
 from rich.console import Console
+from torch import nn
 
 from paddock.config.moved import short_name
 from paddock.config.schema import instantiate
@@ -15,6 +16,7 @@ from paddock.control.service import RunService
 from paddock.core import permission
 from paddock.core.errors import InputError
 from paddock.core.seeding import derive_seed, seed_everything
+from paddock.core.specs import Spec
 from paddock.environments.calls import set_name
 from paddock.environments.spaces import spec_of
 from paddock.evaluation.evaluator import evaluate
@@ -24,6 +26,7 @@ from paddock.orchestration.collaborators import Collaborators
 from paddock.orchestration.compatibility import check_actions
 from paddock.orchestration.diagnostics import Diagnostics
 from paddock.orchestration.folder_watch import Home
+from paddock.orchestration.initial_weights import load_initial_weights
 from paddock.orchestration.loggers import make_loggers
 from paddock.orchestration.metrics import Metrics
 from paddock.orchestration.monitoring.monitor import Monitor
@@ -33,8 +36,8 @@ from paddock.orchestration.policies import PolicyStore
 from paddock.orchestration.schema import ExperimentConfig
 from paddock.orchestration.sizes import allocated, check_copies, check_parts
 from paddock.orchestration.terminal import Limits
-from paddock.rollout.collector import Collector
 from paddock.rollout.controllers import ControllerManager
+from paddock.rollout.experience import ExperienceParts
 from paddock.workflows.base import Workflow
 from paddock.workflows.context import Counters, WorkflowContext
 
@@ -45,28 +48,38 @@ def build(config: ExperimentConfig, run: RunFolder, console: Console) -> Orchest
     seed_everything(config.seed)
     device = _device(config.device)
     copies = check_copies(config, partial(make_environment, config))
-    environment = make_environment(config, config.environment.num_envs)
+    environment = make_environment(config, config.experience.copies(config.environment.num_envs))
     spec = spec_of(environment)
     check_actions(config, spec)
     check_parts(config, spec, copies)
-    components = {
-        name: allocated(f"components.{name}", partial(instantiate, part, spec)).to(device)
-        for name, part in config.components.items()
-    }
-    controllers = {name: instantiate(part, components, spec) for name, part in config.controllers.available.items()}
+    components, controllers = make_controllers(config, spec, device)
+    if CheckpointStore(run.checkpoints, config.checkpoint).all() == []:  # Else the checkpoint has them.
+        load_initial_weights(config.initial_weights, components)
+    columns = config.experience.columns(config.environment.num_envs, config.buffers.values())
+    counters = Counters()
+    given = ExperienceParts(
+        environment=environment,
+        spec=spec,
+        columns=columns,
+        seed=derive_seed(config.seed, "environment"),
+        run=run.path,
+        experiment=config,
+        controllers=controllers,
+        updates=lambda: counters.updates,
+    )
     context = WorkflowContext(
         config=config.workflow,
         device=device,
         components=components,
         buffers={
-            name: allocated(f"buffers.{name}", partial(instantiate, part, spec, config.environment.num_envs))
+            name: allocated(f"buffers.{name}", partial(instantiate, part, spec, columns))
             for name, part in config.buffers.items()
         },
         optimizers={name: instantiate(part, components) for name, part in config.optimizers.items()},
-        controllers=ControllerManager(controllers, config.controllers.default),
-        experience=Collector(environment, spec, seed=derive_seed(config.seed, "environment")),
+        controllers=controllers,
+        experience=instantiate(config.experience, given),
         spec=spec,
-        counters=Counters(),
+        counters=counters,
         total_steps=config.training.total_steps,
     )
     workflow: Workflow = instantiate(config.workflow)
@@ -100,6 +113,18 @@ def _collaborators(
         make_loggers=partial(_loggers, config, run, console),
         make_service=RunService,
     )
+
+
+def make_controllers(
+    config: ExperimentConfig, spec: Spec, device: torch.device
+) -> tuple[dict[str, nn.Module], ControllerManager]:
+    """The experiment's components by name, and whatever acts with them."""
+    components = {
+        name: allocated(f"components.{name}", partial(instantiate, part, spec)).to(device)
+        for name, part in config.components.items()
+    }
+    available = {name: instantiate(part, components, spec) for name, part in config.controllers.available.items()}
+    return components, ControllerManager(available, config.controllers.default)
 
 
 def make_environment(config: ExperimentConfig, num_envs: int, render_mode: str | None = None) -> VectorEnv:

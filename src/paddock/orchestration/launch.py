@@ -6,7 +6,7 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,6 +81,22 @@ def resolve(request: Request) -> tuple[ExperimentConfig, Composed]:
         overrides.append(f"seed={request.seed}")
     composed = settle(compose(request.experiment, preset=request.preset, user=request.user, overrides=overrides))
     return validate(composed.values, ExperimentConfig, composed.origins), composed
+
+
+def experiment_of(manifest: Mapping[str, Any], name: str) -> str:
+    """What a run was made from: a shipped experiment, or the stem of a person's own file; else the run's name."""
+    origin = manifest.get("origin") or {}
+    return str(origin.get("experiment") or (Path(origin["user"]).stem if origin.get("user") else name))
+
+
+@contextmanager
+def run_settings(folder: Path) -> Iterator[tuple[ExperimentConfig, str]]:
+    """The configuration of a run, with what it may do, and the name of its experiment."""
+    run = RunFolder(folder)
+    saved = migrate(run.read_config())
+    with checked(run.path, saved, used=saved):
+        config = validate(saved, ExperimentConfig)
+        yield config, experiment_of(run.read_manifest(), config.name)
 
 
 @contextmanager

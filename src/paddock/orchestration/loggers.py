@@ -26,9 +26,10 @@ log = logging.getLogger(__name__)
 
 
 class LoggingConfig(Schema):
-    """How often to log, and where to."""
+    """How often to log, and where to. every_updates: also by updates, for phases that collect nothing."""
 
     every_steps: int = Field(default=5_000, ge=1)
+    every_updates: int | None = Field(default=None, ge=1)
     terminal: bool = True
     tensorboard: bool = True
     wandb: Literal["off", "online", "offline"] = "off"

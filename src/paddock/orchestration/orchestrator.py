@@ -6,7 +6,7 @@ import logging
 import os
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -32,7 +32,7 @@ from paddock.orchestration.schema import ExperimentConfig
 from paddock.orchestration.served_run import OrchestratedRun
 from paddock.orchestration.stopwatch import Stopwatch
 from paddock.orchestration.terminal import STOPPING, Standing, Terminal
-from paddock.workflows.base import Workflow
+from paddock.workflows.base import Workflow, needs_batch
 from paddock.workflows.context import Counters, WorkflowContext
 
 log = logging.getLogger(__name__)
@@ -81,6 +81,8 @@ class Orchestrator:
         self._loggers: list[Logger] = []
         self._stopwatch = Stopwatch("collect", "update", "evaluate", "checkpoint", "sample")
         self._is_log_due = Every(config.logging.every_steps)
+        by_updates = config.logging.every_updates
+        self._is_log_due_by_updates = Every(by_updates) if by_updates else None
         self._is_save_due = Every(config.checkpoint.every_steps) if config.checkpoint.every_steps else None
         self._is_save_wanted = False
         self.is_paused = False
@@ -157,7 +159,7 @@ class Orchestrator:
         while (action := self.scheduler.next_action()) is not None:
             self._home.check()
             if self.scheduler.is_at_cycle_start:
-                if self._is_log_due(self.counters.agent_steps):
+                if self._is_row_due():
                     self._log(self._entered or action.phase.name)
                 if self._has_reached_limit():
                     return
@@ -180,17 +182,29 @@ class Orchestrator:
         elif action.hook == EVALUATE:
             self._evaluate()
             self.scheduler.advance(action)
+        elif not needs_batch(hook := getattr(self.workflow, action.hook)):
+            self._call_without_batch(action, hook)
         elif (batch := self._batch_for(action.phase)) is None:
             self.scheduler.skip()
         else:
             before = self.counters.updates
             with self._keeping_faults(action, batch), self._stopwatch.timing("update"), self.diagnostics.watching():
-                metrics = getattr(self.workflow, action.hook)(batch, phase=action.phase)
+                metrics = hook(batch, phase=action.phase)
             self.metrics.add(metrics)
             self.metrics.add(self.diagnostics.statistics())
             if self.counters.updates == before:
                 self.counters.updates += 1
             self.scheduler.advance(action, updates=self.counters.updates - before)
+
+    def _call_without_batch(self, action: Action, hook: Callable[..., Mapping[str, Any]]) -> None:
+        """A hook that learns from no batch; it counts its own steps and updates."""
+        before = asdict(self.counters)
+        with self._stopwatch.timing("update"), self.diagnostics.watching():
+            metrics = hook(phase=action.phase)
+        self.metrics.add(metrics)
+        self.metrics.latest.update({name: float(value) for name, value in metrics.items()})
+        taken = {name: value - before[name] for name, value in asdict(self.counters).items()}
+        self.scheduler.advance(action, steps=taken["agent_steps"], updates=taken["updates"])
 
     def _collect(self, action: Action) -> None:
         with self._stopwatch.timing("collect"):
@@ -198,7 +212,8 @@ class Orchestrator:
         self.counters.agent_steps += result.steps
         self.counters.env_frames += result.extras.get("env_frames", result.steps)
         self.metrics.add(result.metrics)
-        self.scheduler.advance(action, steps=result.steps)
+        if result.steps or not action.steps:  # Else nothing has arrived yet: the same again.
+            self.scheduler.advance(action, steps=result.steps)
 
     def _batch_for(self, phase: PhaseConfig) -> dict[str, Any] | None:
         """A batch of the phase's buffer; None while it holds too little for one."""
@@ -297,6 +312,13 @@ class Orchestrator:
             return True
         return training.max_seconds is not None and self.seconds >= training.max_seconds
 
+    def _is_row_due(self) -> bool:
+        """By steps, or by updates where that is wanted: while nothing is collected, only those move."""
+        by_updates = self._is_log_due_by_updates
+        # Both are asked, so that both go on counting.
+        due = [self._is_log_due(self.counters.agent_steps), by_updates and by_updates(self.counters.updates)]
+        return any(due)
+
     def _log(self, phase: str) -> None:
         if means := self.metrics.flush():
             means |= self.monitor.take_sample()
@@ -376,6 +398,9 @@ class Orchestrator:
         self.workflow.set_state(state["workflow"])
         self.metrics.set_state(state["metrics"])
         self._is_log_due.set_state(state["cadences"]["log"])
+        if self._is_log_due_by_updates is not None:
+            updates = self.counters.updates
+            self._is_log_due_by_updates.set_state(updates // self._is_log_due_by_updates.period)
         if self._is_save_due is not None:
             self._is_save_due.set_state(self.counters.agent_steps // self._is_save_due.period)
         self._best_score, self._last_evaluation = state["best_score"], state["last_evaluation"]

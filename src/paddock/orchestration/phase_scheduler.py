@@ -20,6 +20,9 @@ COLLECT, EVALUATE = "collect", "evaluate"
 class HookConfig(Schema):
     """A hook and when it is due. Without a cadence it runs once a cycle.
 
+    at_most: of a hook with a ratio, how often it runs in one cycle; the rest stays owed. While something is owed,
+    `collect` takes what has arrived and does not wait, so that learning is not held up by slow workers.
+
     name: its key in the phase; hook: the workflow's method, where that is not the name (a hook that comes twice).
     """
 
@@ -29,6 +32,7 @@ class HookConfig(Schema):
     ratio: float | None = Field(default=None, gt=0)
     every_steps: int | None = Field(default=None, ge=1)
     every_updates: int | None = Field(default=None, ge=1)
+    at_most: int | None = Field(default=None, ge=1)
 
     @model_validator(mode="after")
     def _check(self) -> HookConfig:
@@ -37,6 +41,8 @@ class HookConfig(Schema):
             raise ValueError("takes one cadence of steps, ratio, every_steps, every_updates")
         if (self.method == COLLECT) != (self.steps is not None):
             raise ValueError("steps is for collect, and collect needs it: write `collect: {steps: 64}`")
+        if self.at_most is not None and self.ratio is None:
+            raise ValueError("at_most limits how many of the updates that are owed are done in a cycle; give a ratio")
         return self
 
     @property
@@ -49,7 +55,7 @@ class PhaseConfig(Schema):
     """One phase: what happens in it, in which order, and when it is over. Its name is its key among the phases."""
 
     name: str = Field(exclude=True)
-    type: Literal["online", "offline", "eval_only"] = "online"
+    type: Literal["online", "offline", "evolution", "eval_only"] = "online"
     buffer: str | None = None
     controller: str | None = None
     duration_steps: int | None = Field(default=None, ge=1)
@@ -82,11 +88,12 @@ class PhaseConfig(Schema):
             raise ValueError(f"an {self.type} phase cannot collect; make it online")
         if self.type == "eval_only" and set(names) != {EVALUATE}:
             raise ValueError("an eval_only phase has no hook but evaluate")
-        if self.type != "eval_only" and self.buffer is None:
+        if self.type in ("online", "offline") and self.buffer is None:
             raise ValueError("has to name the buffer it collects into or learns from")
-        if self.type != "online" and (self.duration_steps or any(hook.ratio or hook.every_steps for hook in hooks)):
+        counts_steps = self.duration_steps or any(hook.ratio or hook.every_steps for hook in hooks)
+        if self.type in ("offline", "eval_only") and counts_steps:
             raise ValueError("counts environment steps without collecting any; count updates or cycles instead")
-        if self.type == "offline" and all(hook.every_updates for hook in hooks):
+        if self.type in ("offline", "evolution") and all(hook.every_updates or hook.every_steps for hook in hooks):
             raise ValueError("never does anything: one of its hooks has to run every cycle")
         return self
 
@@ -121,6 +128,8 @@ class PhaseScheduler:
         self._metrics = metrics
         self._index = self._hook = self._steps = self._updates = self._cycles = 0
         self._has_acted = False
+        self._in_turn = 0  # how often the current hook ran in this cycle
+        self._is_cut = self._is_behind = False  # whether more was owed than `at_most`: in this cycle, in the last one
         self._hooks: list[HookConfig] = []
         self._cadences: list[Every | Ratio | None] = []
         self._enter(0)
@@ -145,14 +154,15 @@ class PhaseScheduler:
             if self._hook == 0 and self._cycles and self._is_over(phase):
                 self._enter(self._index + 1)
             elif self._hook == len(self._hooks):
+                self._is_behind, self._is_cut = self._is_cut, False
                 self._hook = 0
                 self._cycles += 1
                 self._has_acted = False
             elif self._is_due(self._hook):
                 hook = self._hooks[self._hook]
-                return Action(phase, hook.method, hook.steps or 0)
+                return Action(phase, hook.method, 0 if self._is_behind else hook.steps or 0)
             else:
-                self._hook += 1
+                self._next_hook()
         return None
 
     def advance(self, action: Action, *, steps: int = 0, updates: int = 0) -> None:
@@ -166,14 +176,15 @@ class PhaseScheduler:
                 other.add(steps)
         if isinstance(cadence, Ratio):
             cadence.pay()  # It stays the hook's turn while more is owed.
+            self._in_turn += 1
         else:
             if isinstance(cadence, Every):
                 cadence(self._counted(self._hook))
-            self._hook += 1
+            self._next_hook()
 
     def skip(self) -> None:
         """Give up the current hook's turn in this cycle; what is owed stays owed."""
-        self._hook += 1
+        self._next_hook()
 
     def get_state(self) -> dict[str, Any]:
         phase = self.current_phase()
@@ -186,6 +197,9 @@ class PhaseScheduler:
             "updates": self._updates,
             "cycles": self._cycles,
             "has_acted": self._has_acted,
+            "in_turn": self._in_turn,
+            "is_cut": self._is_cut,
+            "is_behind": self._is_behind,
             "cadences": [cadence.get_state() if cadence else None for cadence in self._cadences],
         }
 
@@ -199,14 +213,16 @@ class PhaseScheduler:
             )
         self._hook, self._has_acted = state["hook"], state["has_acted"]
         self._steps, self._updates, self._cycles = state["steps"], state["updates"], state["cycles"]
+        self._in_turn = state.get("in_turn", 0)  # Not in checkpoints of before, as the next two.
+        self._is_cut, self._is_behind = state.get("is_cut", False), state.get("is_behind", False)
         for cadence, saved in zip(self._cadences, state["cadences"], strict=True):
             if cadence is not None:
                 cadence.set_state(saved)
 
     def _enter(self, index: int) -> None:
         self._index = index
-        self._hook = self._steps = self._updates = self._cycles = 0
-        self._has_acted = False
+        self._hook = self._steps = self._updates = self._cycles = self._in_turn = 0
+        self._has_acted = self._is_cut = self._is_behind = False
         phase = self.current_phase()
         self._hooks = list(phase.workflow_hooks.values()) if phase else []
         self._cadences = [_cadence(hook) for hook in self._hooks]
@@ -218,10 +234,18 @@ class PhaseScheduler:
     def _is_due(self, index: int) -> bool:
         cadence = self._cadences[index]
         if isinstance(cadence, Ratio):
-            return cadence.owed > 0
+            most = self._hooks[index].at_most
+            return cadence.owed > 0 and (most is None or self._in_turn < most)
         if isinstance(cadence, Every):
             return self._counted(index) // cadence.period > cadence.passed
         return True
+
+    def _next_hook(self) -> None:
+        cadence, most = self._cadences[self._hook], self._hooks[self._hook].at_most
+        if isinstance(cadence, Ratio) and cadence.owed > 0 and most is not None and self._in_turn >= most:
+            self._is_cut = True
+        self._hook += 1
+        self._in_turn = 0
 
     def _counted(self, index: int) -> int:
         return self._steps if self._hooks[index].every_steps else self._updates

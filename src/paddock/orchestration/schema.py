@@ -17,6 +17,11 @@ from paddock.orchestration.checkpoint import CheckpointConfig
 from paddock.orchestration.loggers import LoggingConfig
 from paddock.orchestration.monitoring.monitor import MonitoringConfig
 from paddock.orchestration.phase_scheduler import COLLECT, EVALUATE, PhaseConfig, with_names
+from paddock.rollout.collector import LocalConfig
+from paddock.rollout.experience import ExperienceConfig
+from paddock.workflows.base import needs_batch
+
+LOCAL_EXPERIENCE = "paddock.rollout.collector.local"
 
 
 class TrainingConfig(Schema):
@@ -50,8 +55,12 @@ class ExperimentConfig(Schema):
     device: str
     threads: int = Field(ge=1)
     debug: bool
+    initial_weights: dict[Name, str] = Field(default_factory=dict)
     environment: Annotated[SerializeAsAny[EnvironmentConfig], BeforeValidator(validate_target)]
     reward: dict[str, Any] | None = None
+    experience: Annotated[SerializeAsAny[ExperienceConfig], BeforeValidator(validate_target)] = Field(
+        default_factory=lambda: LocalConfig(_target_=LOCAL_EXPERIENCE)  # Not in configurations of before.
+    )
     workflow: Part
     components: dict[Name, Part]
     buffers: dict[Name, Part]
@@ -62,6 +71,14 @@ class ExperimentConfig(Schema):
     checkpoint: CheckpointConfig
     logging: LoggingConfig
     monitoring: MonitoringConfig = Field(default_factory=MonitoringConfig)
+
+    @field_validator("optimizers", mode="before")
+    @classmethod
+    def _without_nulls(cls, optimizers: Any) -> Any:
+        """As among phases, null takes an entry out: of a component that learns nothing, say."""
+        if not isinstance(optimizers, Mapping):
+            return optimizers
+        return {name: one for name, one in optimizers.items() if one is not None}
 
     @model_validator(mode="after")
     def _phases_fit(self) -> ExperimentConfig:
@@ -75,6 +92,12 @@ class ExperimentConfig(Schema):
         is_endless = self.training.total_steps is None and self.training.max_seconds is None
         if is_endless and not phases[-1].has_end:
             problems.append("the run never ends; set training.total_steps, training.max_seconds or a phase's duration")
+        problems += [
+            f"initial_weights names the component '{name}', which is not there.{did_you_mean(name, self.components)}"
+            f" There are: {', '.join(self.components)}"
+            for name in self.initial_weights
+            if name not in self.components
+        ]
         problems += [
             f"the reward set changes weights in the phase '{name}', which is not there: choose another set with "
             f"reward=NAME. There are the phases: {', '.join(names)}"
@@ -110,6 +133,11 @@ class ExperimentConfig(Schema):
                 problems.append(
                     f"phase '{phase.name}' names the hook '{hook.method}', which {owner.__name__} does not have."
                     f"{did_you_mean(hook.method, [*methods, COLLECT, EVALUATE])}"
+                )
+            elif phase.type == "evolution" and hook.method != EVALUATE and needs_batch(getattr(owner, hook.method)):
+                problems.append(
+                    f"phase '{phase.name}' is an evolution, whose hooks learn from no batch, and '{hook.method}' of "
+                    f"{owner.__name__} needs one; make the phase offline"
                 )
         return problems
 

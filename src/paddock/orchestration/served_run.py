@@ -36,6 +36,7 @@ class OrchestratedRun:
             is_paused=orchestrator.is_paused,
             explores=self._experience.explores,
             latest=orchestrator.metrics.latest,
+            workers=self._experience.workers,
         )
 
     def actor(self) -> ActorModule:

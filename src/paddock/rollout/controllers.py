@@ -28,6 +28,10 @@ class ControllerManager:
     def active(self) -> ActorModule:
         return self[self._active]
 
+    def name_of(self, actor: ActorModule) -> str:
+        """Under which name the experiment knows a controller."""
+        return next(name for name, one in self._controllers.items() if one is actor)
+
     def select(self, name: str | None) -> None:
         """Let the named controller act; None returns to the experiment's own."""
         self[name or self._default]

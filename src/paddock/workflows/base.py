@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol
+from collections.abc import Callable
+from typing import Any, Literal, Protocol, TypeVar
 
 from paddock.config.schema import TargetSchema
 from paddock.rollout.actor import ActorModule
@@ -22,11 +23,30 @@ class Phase(Protocol):
     def buffer(self) -> str | None: ...
 
 
+Hook = TypeVar("Hook", bound=Callable[..., Metrics])
+NEEDS_BATCH = "needs_batch"
+
+
+def without_batch(hook: Hook) -> Hook:
+    """Marks a hook `name(*, phase) -> metrics` that learns from no batch: a generation of an evolution strategy, say.
+
+    It counts what it does in `context.counters` itself, updates and agent steps included; what it counts as nothing is
+    no update. Its metrics are known to `until` at once.
+    """
+    setattr(hook, NEEDS_BATCH, False)
+    return hook
+
+
+def needs_batch(hook: Any) -> bool:
+    """Whether a hook is called with a batch of its phase's buffer."""
+    return getattr(hook, NEEDS_BATCH, True)
+
+
 class Workflow:
     """The base of all algorithms. Subclasses define the updates that their phases name as hooks.
 
     A hook is a method `name(batch, *, phase) -> metrics`. It is one update, unless it counts its gradient steps itself
-    in `context.counters.updates` (and imagined steps in `imagined_steps`).
+    in `context.counters.updates` (and imagined steps in `imagined_steps`). A hook `without_batch` gets the phase alone.
     """
 
     context: WorkflowContext

@@ -70,8 +70,9 @@ class LatentActor(Workflow):
         if isinstance(actor, ModelActor):
             actor.exploration.fill_(exploration)
         result = super().collect_step(step, phase=phase)
-        observation = {name: torch.from_numpy(part).unsqueeze(1) for name, part in result.observation.items()}
-        self.model.learn_scale(observation)
+        if result.observation:  # Nothing may have arrived yet from workers elsewhere.
+            observation = {name: torch.from_numpy(part).unsqueeze(1) for name, part in result.observation.items()}
+            self.model.learn_scale(observation)
         result.metrics["collect/exploration"] = exploration
         return result
 

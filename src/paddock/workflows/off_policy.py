@@ -36,8 +36,9 @@ class ReplayWorkflow(Workflow):
 
     def collect_step(self, step: int, *, phase: Phase) -> CollectResult:
         result = super().collect_step(step, phase=phase)
-        observation = {name: torch.from_numpy(part) for name, part in result.observation.items()}
-        self.observation_normalizer.update(observation)
+        if result.observation:  # Nothing may have arrived yet from workers elsewhere.
+            observation = {name: torch.from_numpy(part) for name, part in result.observation.items()}
+            self.observation_normalizer.update(observation)
         return result
 
     def prepare_batch(self, batch: dict[str, Any]) -> ReplayBatch:

@@ -71,9 +71,10 @@ def record_episode(actor: ActorModule, make_env: MakeEnv, config: WorldModelProb
     rows = buffer.gather(np.zeros(1, int), np.zeros(1, int), context + horizon * len(starts))
     real = {name: part[0].numpy() for name, part in rows["observation"].items()}
     told = {name: _late(part.flatten(0, 1).cpu().numpy(), context) for name, part in parts.items()}
+    names = {name: labels for name, labels in names.items() if name in told}  # None of a model without a decoder.
     readings = {name: (real_, told_) for name, real_, told_ in _numbers(real, told, names)}
     readings["reward"] = (rows["reward"][0].numpy(), _late(reward.flatten().cpu().numpy(), context))
-    pictures = {name: (real[name], np.nan_to_num(told[name])) for name in split_parts(spec)[0]}
+    pictures = {name: (real[name], np.nan_to_num(told[name])) for name in split_parts(spec)[0] if name in told}
     ahead = np.concatenate([np.zeros(context, int), np.tile(np.arange(1, horizon + 1), len(starts))])
     return Episode([film.frames[0], *film.frames][: len(ahead)], readings, pictures, ahead)
 

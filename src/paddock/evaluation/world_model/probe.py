@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from paddock.rollout.episodes import MakeEnv, evaluation_mode
 
 Parts = dict[str, Tensor]
 NEGLIGIBLE = 1e-6  # variance of a number that does not vary
+LATENT = "latent"  # in place of an observation's parts, of a model without a decoder
 
 
 class WorldModelProbeConfig(TargetSchema):
@@ -178,7 +179,8 @@ def windows_of(
 
 @torch.inference_mode()
 def imagined(model: Any, windows: Windows) -> tuple[Parts, Tensor]:
-    """What the model expects: observation parts [B, H, ...] and rewards [B, H], after seeing the context."""
+    """What the model expects: observation parts [B, H, ...] and rewards [B, H], after seeing the context; `latent`
+    [B, H, F] in place of the parts, where the model has no decoder."""
     action, context = windows.action, windows.context
     led = previous_actions(action.transpose(0, 1), windows.is_first.T)
     latent = model.initial(len(action))
@@ -188,7 +190,7 @@ def imagined(model: Any, windows: Windows) -> tuple[Parts, Tensor]:
     observations, rewards = [], []
     for t in range(context, context + windows.horizon):
         latent = model.imagine_step(latent, action[:, t - 1])
-        observations.append(model.decode(latent))
+        observations.append(model.decode(latent) or {LATENT: model.features(latent)})
         rewards.append(model.predict_reward(latent))
     parts = {name: torch.stack([each[name] for each in observations], 1) for name in observations[0]}
     return parts, torch.stack(rewards, 1)
@@ -198,30 +200,48 @@ def model_errors(model: nn.Module, windows: Windows, *, seed: int) -> Errors:
     """Of what the model imagines; random numbers of others are left as they were."""
     with evaluation_mode(model, seed, "imagination"):
         forecast = imagined(model, windows)
-    return errors_of(forecast, windows)
+        compared = comparable(model, windows)
+    return errors_of(forecast, compared)
+
+
+@torch.inference_mode()
+def comparable(model: Any, windows: Windows) -> Windows:
+    """The windows as the model's forecasts are compared with them: where it has no decoder, the latents of what was
+    seen stand for the observation."""
+    if model.decode(model.initial(1)):
+        return windows
+    batch, steps = windows.is_first.shape
+    flat = {name: part.flatten(0, 1) for name, part in windows.observation.items()}
+    led = previous_actions(windows.action.transpose(0, 1), windows.is_first.T).transpose(0, 1).flatten(0, 1)
+    seen = model.observe(model.initial(batch * steps), led, flat, windows.is_first.flatten())
+    return replace(windows, observation={LATENT: model.features(seen).unflatten(0, (batch, steps))})
 
 
 def errors_of(forecast: tuple[Parts, Tensor], windows: Windows) -> Errors:
-    """How far a forecast is from what came, each number as a share of its own variance, a picture's of all its pixels'.
+    """How far a forecast is from what came, each number as a share of its own variance, a picture's of all its pixels',
+    a latent's of the mean over its numbers, some of which hardly vary.
 
     Parts of an observation count alike, whatever their size.
     """
     real, reward = windows.future()
     mask = windows.is_counted
-    parts = [_share_of_variance(forecast[0][name], part, mask) for name, part in real.items()]
+    parts = [_share_of_variance(forecast[0][name], part, mask, pools=name == LATENT) for name, part in real.items()]
     known = [part for part in parts if part is not None]
     nothing = np.zeros(windows.horizon)
     rewarded = _share_of_variance(forecast[1], reward, mask)
     return Errors(np.mean(known, 0) if known else nothing, nothing if rewarded is None else rewarded)
 
 
-def _share_of_variance(forecast: Tensor, real: Tensor, mask: Tensor) -> np.ndarray | None:
-    """[H]: squared error over variance, where the mask [B, H] says; None for a part that never varies."""
+def _share_of_variance(forecast: Tensor, real: Tensor, mask: Tensor, *, pools: bool = False) -> np.ndarray | None:
+    """[H]: squared error over variance, where the mask [B, H] says; None for a part that never varies. `pools`: all
+    numbers over the mean of their variances."""
     is_image = real.dtype == torch.uint8
     forecast, real = (each.double().reshape(*mask.shape, -1) for each in (forecast, real))
     counted = real[mask]
     variance = counted.var() * torch.ones(real.shape[-1]).to(real) if is_image else counted.var(0)
-    varies = variance > NEGLIGIBLE
+    if pools:
+        variance = torch.full_like(variance, float(variance.mean()))
+    varies = variance > (NEGLIGIBLE**2 if pools else NEGLIGIBLE)
     if not varies.any():
         return None
     share = ((forecast - real).square()[..., varies] / variance[varies]).mean(-1)

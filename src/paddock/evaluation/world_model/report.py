@@ -16,6 +16,7 @@ from paddock.evaluation.world_model.probe import (
     Errors,
     WorldModelProbe,
     WorldModelProbeConfig,
+    comparable,
     errors_of,
     held_out,
     model_errors,
@@ -62,10 +63,11 @@ def evaluate_world_model(
     model = required_model(subject.actor)
     control = untrained(subject.actor, seed=seed)
     windows = held_out(subject.actor, subject.make_env, config, seed=seed)
+    compared = comparable(model, windows)
     errors = {
         "trained": model_errors(model, windows, seed=seed),
         "untrained": model_errors(required_model(control), windows, seed=seed),
-        "unchanged": errors_of(windows.unchanged(), windows),
+        "unchanged": errors_of(compared.unchanged(), compared),
     }
     scores = {
         name: subject.evaluator(
