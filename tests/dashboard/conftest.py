@@ -2,6 +2,8 @@
 
 import pytest
 
+pytest.register_assert_rewrite("pitwall")  # its assertions show what they compared
+
 
 @pytest.fixture
 def pages(chromium_program):
