@@ -28,7 +28,8 @@ SMALL_CARTPOLE = (
 SLOW_FIXTURES = {
     "chromium_program", "paddock", "real_runs", "strangers_run", "strangers_racing_policy", "wall",
 }  # fmt: skip
-# By pattern of the node id, where the test takes more than two seconds: learning, killing and resuming, campaigns, other simulators.
+# By pattern of the node id, where the test takes more than two seconds: learning, killing and resuming, campaigns,
+# other simulators.
 SLOW_TESTS = (
     "*interrupted*",
     "*killed*",
