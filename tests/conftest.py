@@ -46,6 +46,7 @@ SLOW_TESTS = (
     "config/test_plugins.py*",
     "config/test_validate.py*every_shipped_experiment*",
     "control/test_channel.py*",
+    "core/test_system.py*windows*",
     "core/test_trees.py*scalars*",
     "dashboard/test_server.py*",
     "distributed/*sigkill*",

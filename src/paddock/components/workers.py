@@ -6,7 +6,6 @@ each other dozens of times per update, and stalls when another program holds a c
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -31,8 +30,3 @@ class Workers:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.count, "paddock-learn", partial(torch.set_num_threads, 1))
         return list(self._pool.map(function, pieces))
-
-
-def available_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -49,7 +49,7 @@ class Control:
         if self.stop_requested_by is None:
             self.stop_requested_by, self._stop_requested_at = by, time.monotonic()
             if self._is_listening:
-                signal.setitimer(signal.ITIMER_REAL, LOOK_EVERY, LOOK_EVERY)
+                self._look_every(LOOK_EVERY)
         self._going_on.set()
 
     def pause(self, by: str) -> None:
@@ -104,15 +104,14 @@ class Control:
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Turn the first SIGINT or SIGTERM into a request to stop, the second leaves at once; SIGUSR1 pauses, SIGCONT
-        continues. Signals only reach the main thread; in another one this does nothing."""
+        continues (both not on Windows). Signals only reach the main thread; in another one this does nothing."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
+        unix = {"SIGUSR1": self._on_pause, "SIGCONT": self._on_continue, "SIGALRM": self._on_alarm}
         handlers = {
             **dict.fromkeys(SIGNALS, self._on_signal),
-            signal.SIGUSR1: self._on_pause,
-            signal.SIGCONT: self._on_continue,
-            signal.SIGALRM: self._on_alarm,
+            **{getattr(signal, name): handler for name, handler in unix.items() if hasattr(signal, name)},
         }
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         self._is_listening = True
@@ -120,9 +119,14 @@ class Control:
             yield
         finally:
             self._is_listening = False
-            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            self._look_every(0.0)
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    def _look_every(self, seconds: float) -> None:
+        """Call `_on_alarm` again and again, where the system has such a timer; 0 ends that."""
+        if hasattr(signal, "setitimer"):
+            signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.stop_requested_by is not None:

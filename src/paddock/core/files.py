@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from paddock.core.errors import InputError
+from paddock.core.system import open_file, read_at
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +28,7 @@ PRIVATE, SHARED = 0o700, 0o750  # of a run's folder: for its user alone, or for 
 def open_for_writing(path: Path, flags: int, mode: int = 0o666) -> int:
     """A descriptor of a regular file, made where it does not exist; a link or a device in its place is refused."""
     try:
-        descriptor = os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
+        descriptor = open_file(path, flags | os.O_CREAT, mode)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
             raise InputError(
@@ -74,7 +75,7 @@ def append_line(path: Path, line: bytes) -> None:
     descriptor = open_for_writing(path, os.O_RDWR | os.O_APPEND)
     try:
         size = os.fstat(descriptor).st_size
-        is_torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+        is_torn = size > 0 and read_at(descriptor, 1, size - 1) != b"\n"
         write_all(descriptor, (b"\n" if is_torn else b"") + line + b"\n")
     finally:
         os.close(descriptor)

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 import yaml
 
 from paddock.core.errors import InputError
+from paddock.core.system import open_file
 
 LARGEST_TEXT = 16 * 2**20  # bytes
 LARGEST_JSON = 16 * 2**20  # bytes
@@ -55,8 +56,7 @@ def read_bytes(path: Path, *, limit: int = LARGEST_TEXT) -> bytes:
 def open_regular(path: Path, *, limit: int | None = None) -> BinaryIO:
     """A regular file of at most `limit` bytes, open for reading; for files that are too long to be read at once."""
     try:
-        # Without O_NONBLOCK, opening a FIFO waits for a writer.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = open_file(path, os.O_RDONLY)
     except OSError as error:
         raise DamagedError(path, _reason_of(error)) from error
     status = os.fstat(descriptor)

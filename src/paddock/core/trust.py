@@ -27,6 +27,7 @@ from paddock.core.files import append_line, replace_file
 from paddock.core.paths import paddock_home
 from paddock.core.permission import UntrustedError
 from paddock.core.reading import DamagedError, read_bytes, read_json, read_text
+from paddock.core.system import open_file
 from paddock.core.user_code import KeptCode, file_digest, package_digest, split_reference
 
 log = logging.getLogger(__name__)
@@ -319,7 +320,7 @@ def _key() -> bytes:
 def _make_key(file: Path) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     temporary = file.with_name(f".{KEY}.{os.getpid()}.{secrets.token_hex(4)}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    descriptor = open_file(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as opened:
             opened.write(secrets.token_bytes(KEY_BYTES))

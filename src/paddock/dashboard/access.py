@@ -18,6 +18,7 @@ import psutil
 from paddock.core.errors import InputError
 from paddock.core.paths import paddock_home
 from paddock.core.reading import DamagedError, read_bytes, read_json
+from paddock.core.system import is_mine, open_file
 
 FOLDER, KEY = "dashboard", "key"
 KEY_BYTES = 32
@@ -96,7 +97,7 @@ def published(access: Access, address: str, port: int) -> Iterator[Path]:
 def write_private(file: Path, content: bytes) -> None:
     """Replace a file by one that no other user could ever read."""
     fresh = file.with_name(f".{file.name}-{secrets.token_hex(4)}")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    descriptor = open_file(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as opened:
             opened.write(content)
@@ -110,7 +111,7 @@ def _folder() -> Path:
     folder = paddock_home().absolute() / FOLDER
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     facts = folder.stat()
-    if facts.st_uid != os.geteuid():
+    if not is_mine(facts):
         raise InputError(
             f"'{folder}' belongs to another user: they could read the dashboard's token there. "
             "Set PADDOCK_HOME to a folder of your own."

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import os
 from collections import deque
 from contextlib import suppress
 from typing import Any
@@ -43,7 +42,7 @@ def proven_address(run: RunFolder) -> Address:
         raise UnreachableError("it has no channel")
     try:
         process = psutil.Process(address.pid)
-        is_mine = process.uids().effective == os.geteuid()
+        is_mine = _owner(process) == _owner(psutil.Process())
         holds_run = str((run.path / "lock").resolve()) in [file.path for file in process.open_files()]
         listens = ("127.0.0.1", address.port) in [
             tuple(one.laddr) for one in process.net_connections("tcp4") if one.status == psutil.CONN_LISTEN
@@ -53,6 +52,10 @@ def proven_address(run: RunFolder) -> Address:
     if not (is_mine and holds_run and listens):
         raise UnreachableError("its channel names a process or a port that is not the run's")
     return address
+
+
+def _owner(process: psutil.Process) -> int | str:
+    return process.uids().effective if hasattr(process, "uids") else process.username()
 
 
 class Listener:

@@ -15,11 +15,7 @@ from typing import BinaryIO, Protocol
 
 from paddock.core.errors import InputError, PaddockError
 from paddock.core.files import make_folder, open_for_writing, replace_file
-
-try:
-    import fcntl
-except ImportError:  # Windows: two processes in one folder are not noticed there.
-    fcntl = None  # type: ignore[assignment]
+from paddock.core.system import lock, sync_folder
 
 Buffer = bytes | bytearray | memoryview
 
@@ -130,14 +126,11 @@ class FolderDisk:
         self._folder = folder
         make_folder(folder)
         self._lock = open_for_writing(folder / LOCK, os.O_RDWR, 0o600)
-        if fcntl is not None:
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                self.close()
-                raise HeldElsewhere(
-                    f"'{folder}' is {use} that another process uses now. End that process or name another folder."
-                ) from error
+        if not lock(self._lock):
+            self.close()
+            raise HeldElsewhere(
+                f"'{folder}' is {use} that another process uses now. End that process or name another folder."
+            )
 
     @property
     def name(self) -> str:
@@ -166,13 +159,7 @@ class FolderDisk:
         (self._folder / name).unlink(missing_ok=True)
 
     def sync_folder(self) -> None:
-        if os.name == "nt":
-            return  # Windows syncs a folder with its files.
-        descriptor = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_folder(self._folder)
 
     def close(self) -> None:
         """May be called again."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import fnmatch
 import hashlib
 import json
@@ -29,6 +28,7 @@ from paddock.core.errors import InputError, PaddockError, did_you_mean
 from paddock.core.files import append_line, files_like, make_run_folder, open_for_writing, replace_file
 from paddock.core.reading import DamagedError, open_regular
 from paddock.core.results import result_file, results_folder
+from paddock.core.system import lock, make_private
 from paddock.core.trust import FILE, PACKAGE, dangers, sign
 from paddock.core.user_code import copy_code, split_reference
 from paddock.experiments import documents
@@ -197,9 +197,9 @@ class RunFolder:
         # Neither truncated nor readable by others, who could hold it and so keep its owner out.
         descriptor = open_for_writing(self.path / "lock", os.O_RDWR, 0o600)
         with os.fdopen(descriptor):
-            os.fchmod(descriptor, 0o600)
+            make_private(descriptor)
             give_up = time.monotonic() + LOCK_PATIENCE
-            while not _flock(descriptor, fcntl.LOCK_EX):
+            while not lock(descriptor):
                 if time.monotonic() > give_up:
                     owner = self.read_manifest().get("pid", "?")
                     raise InputError(f"run '{self.name}' is being trained by process {owner} already.")
@@ -213,7 +213,7 @@ class RunFolder:
         except DamagedError as error:
             return isinstance(error.__cause__, PermissionError) and self._is_told_to_be_held()
         with opened:
-            return not _flock(opened.fileno(), fcntl.LOCK_SH)
+            return not lock(opened.fileno(), shared=True)
 
     def _is_told_to_be_held(self) -> bool:
         """As the manifest of somebody else's run tells it: only its owner can try the lock."""
@@ -287,14 +287,6 @@ def _told(file: Path, rows: Rows, state: documents.LogState) -> Rows:
     for sentence in state.damage(file):
         log.warning("%s", sentence)
     return rows
-
-
-def _flock(descriptor: int, kind: int) -> bool:
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _has_id(run: RunFolder, given: str) -> bool:

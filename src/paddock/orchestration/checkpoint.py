@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import logging
 import os
@@ -17,11 +18,13 @@ from paddock.buffers.segments import OnDisk, Segmented
 from paddock.config.schema import Schema
 from paddock.core.clock import now
 from paddock.core.errors import InputError, PaddockError
+from paddock.core.system import sync_folder
 from paddock.core.trees import load_tree, save_tree
 from paddock.orchestration.seal import NAME, Seal, UnknownFormatError, place_in_time, read_seal, write_seal
 
 PINNED = "pinned"
 LATEST, BEST = "latest", "best"
+NO_LINKS = (errno.EPERM, errno.EINVAL, errno.ENOTSUP)  # of file systems without links, and of Windows
 PARTIAL, REMOVED = ".partial-", ".removed-"
 log = logging.getLogger(__name__)
 
@@ -90,10 +93,10 @@ class CheckpointStore:
             write_seal(temporary, values)
             if self._is_to_be_pinned(agent_steps, existing):
                 (temporary / PINNED).touch()
-            _sync_folder(temporary)
+            sync_folder(temporary)
             temporary.rename(final)
             self._point(LATEST, final)
-            _sync_folder(self.folder)
+            sync_folder(self.folder)
             self._source = final
             self._thin_out(final)
         except OSError as error:
@@ -189,7 +192,13 @@ class CheckpointStore:
     def _point(self, name: str, target: Path) -> None:
         link = self.folder / f".next-{name}"
         link.unlink(missing_ok=True)
-        link.symlink_to(target.name)
+        try:
+            link.symlink_to(target.name)
+        except OSError as error:
+            if error.errno not in NO_LINKS:
+                raise
+            log.debug("no link '%s' to '%s': %s", name, target.name, error.strerror)  # Nothing that reads needs it.
+            return
         link.replace(self.folder / name)
 
 
@@ -268,11 +277,3 @@ def _link(source: Path, target: Path, name: str) -> bool:
         except OSError:  # No hard links on this file system.
             shutil.copy2(source / file, target / file)
     return True
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

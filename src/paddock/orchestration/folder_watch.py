@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from paddock.control.address import FILE as CHANNEL
@@ -23,7 +24,8 @@ class Home:
 
     def open(self) -> None:
         """From here on the folder is watched, and some room in it is taken."""
-        self._folder = os.open(self._run.path, os.O_RDONLY | os.O_DIRECTORY)
+        with suppress(PermissionError):  # Windows opens no folders; it does not let one be moved that is in use.
+            self._folder = os.open(self._run.path, os.O_RDONLY)
         for left_over in unfinished(self._run.path):  # by an earlier process that was killed: this one holds the run
             left_over.unlink(missing_ok=True)
         reserve = self._run.path / RESERVE

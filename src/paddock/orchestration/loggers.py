@@ -18,6 +18,7 @@ from rich.console import Console
 from paddock.config.schema import Schema
 from paddock.core.files import make_folder, open_to_append, write_all
 from paddock.core.lazy import require
+from paddock.core.system import read_at
 from paddock.experiments.documents import LONGEST_LINE
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.terminal import Limits, Terminal
@@ -78,7 +79,7 @@ def rewind_log(file: Path, position: int) -> None:
         if size < position:
             log.warning("'%s' is shorter than at the checkpoint that is resumed from; what it lost stays lost.", file)
             begin = max(size - LONGEST_LINE, 0)
-            position = begin + os.pread(opened.fileno(), size - begin, begin).rfind(b"\n") + 1
+            position = begin + read_at(opened.fileno(), size - begin, begin).rfind(b"\n") + 1
         opened.truncate(position)
 
 

@@ -6,7 +6,6 @@ are made and measured.
 
 from __future__ import annotations
 
-import resource
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from paddock.config.schema import TargetSchema, instantiate
 from paddock.core.errors import InputError
 from paddock.core.seeding import forked_random
 from paddock.core.specs import Spec
+from paddock.core.system import address_space_limit
 from paddock.orchestration.schema import ExperimentConfig
 
 FEW_COPIES = 4_096  # of an environment, which fit anywhere
@@ -91,8 +91,7 @@ def memory_limit() -> Limit:
             limits.append(Limit(int(Path(file).read_text()), "this process's control group allows"))
         except (OSError, ValueError):  # It is not there, or says "max".
             continue
-    allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if allowed != resource.RLIM_INFINITY:
+    if (allowed := address_space_limit()) is not None:
         left = allowed - psutil.Process().memory_info().vms
         limits.append(Limit(max(left, 0), "this process's limit (ulimit -v) leaves"))
     return min(limits, key=lambda limit: limit.size)

@@ -16,8 +16,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from paddock.components.return_computers.gae import generalized_advantages
-from paddock.components.workers import Workers, available_cores
+from paddock.components.workers import Workers
 from paddock.config.schema import TargetSchema
+from paddock.core.system import available_cores
 from paddock.core.trees import map_tree
 from paddock.workflows.base import Metrics, Phase, Workflow
 from paddock.workflows.context import WorkflowContext

@@ -19,6 +19,7 @@ from paddock.core.errors import InputError
 from paddock.core.files import open_for_writing, write_all
 from paddock.core.paths import paddock_home
 from paddock.core.reading import DamagedError, read_bytes
+from paddock.core.system import is_mine, make_private
 from paddock.distributed.wire.messages import Role
 
 log = logging.getLogger(__name__)
@@ -133,7 +134,7 @@ def make_private_folder(folder: Path) -> None:
     if folder.is_symlink():
         raise InputError(f"'{folder}' is a link, not a folder; nothing is written there.")
     status = folder.stat()
-    if status.st_uid != os.getuid():
+    if not is_mine(status):
         raise InputError(f"'{folder}' belongs to another user; keep the relay's secrets in a folder of your own.")
     if stat.S_IMODE(status.st_mode) & 0o077:
         folder.chmod(0o700)
@@ -147,7 +148,7 @@ def write_private(path: Path, data: bytes, *, is_new: bool = False) -> None:
     descriptor = open_for_writing(temporary, os.O_WRONLY | os.O_EXCL, 0o600)
     try:
         try:
-            os.fchmod(descriptor, 0o600)
+            make_private(descriptor)
             write_all(descriptor, data)
             os.fsync(descriptor)
         finally:

@@ -6,7 +6,6 @@ the list of invitations; so one that is taken off the list is refused although i
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import time
@@ -21,6 +20,7 @@ import msgspec
 from paddock.core.errors import InputError, unknown_choice
 from paddock.core.lazy import require
 from paddock.core.reading import DamagedError, read_bytes
+from paddock.core.system import lock, open_file
 from paddock.distributed.wire.addresses import DEFAULT_PORT, SERVER_NAME, Invitation, make_private_folder, write_private
 from paddock.distributed.wire.messages import Role
 
@@ -198,9 +198,9 @@ class RelayFolder:
         """Two commands at once do not lose one another's lines."""
         if not self.path.is_dir():
             raise InputError(f"'{self.path}' has no relay's certificates yet. Make them: paddock relay init")
-        descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        descriptor = open_file(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            lock(descriptor, wait=True)
             yield
         finally:
             os.close(descriptor)

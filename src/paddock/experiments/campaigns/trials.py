@@ -6,7 +6,6 @@ campaign that was killed finds what is done, what goes on and what has to be res
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -26,6 +25,7 @@ from paddock.config.schema import Schema
 from paddock.config.validate import validate
 from paddock.core.errors import InputError, did_you_mean
 from paddock.core.mappings import flatten
+from paddock.core.system import lock
 from paddock.experiments.campaigns.executor import Job
 from paddock.experiments.run import RunFolder
 from paddock.experiments.store.store import Store
@@ -106,10 +106,8 @@ class Campaign:
         """Hold the campaign, so that two do not start the same trials."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise InputError(f"'{self.config.name}' is being carried out by another process already.") from error
+            if not lock(file.fileno()):
+                raise InputError(f"'{self.config.name}' is being carried out by another process already.")
             self._store = Store(self.runs_dir)
             try:
                 yield

@@ -5,7 +5,6 @@ The study is a journal beside the runs; a search that was killed goes on with it
 
 from __future__ import annotations
 
-import fcntl
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -22,6 +21,7 @@ from optuna.trial import FrozenTrial, TrialState
 from pydantic import Field, model_validator
 
 from paddock.config.schema import Schema
+from paddock.core.system import lock
 from paddock.experiments.campaigns.executor import Executor
 from paddock.experiments.campaigns.sweep import LOOK_EVERY
 from paddock.experiments.campaigns.trials import INTERRUPTED, Campaign, CampaignConfig, Trial
@@ -100,7 +100,7 @@ class JournalLock:
 
     def acquire(self) -> bool:
         self._file = self._path.open("w")
-        fcntl.flock(self._file, fcntl.LOCK_EX)
+        lock(self._file.fileno(), wait=True)
         return True
 
     def release(self) -> None:

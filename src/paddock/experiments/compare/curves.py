@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from paddock.config.renamed import METRICS, rename_logged
 from paddock.core.reading import DamagedError, open_regular
+from paddock.core.system import PROCESS_START, available_cores
 from paddock.experiments.documents import LARGEST_LOG, LONGEST_LINE, LogState
 
 Floats = NDArray[np.float64]
@@ -116,10 +117,10 @@ def read_many(files: Sequence[Path], names: Sequence[str], *, points: int = DRAW
     """The thinned curves of several files; several processes read them where they are large."""
     read = partial(read_log, names=list(names), points=points)
     total = sum(map(_size, files))
-    processes = min(len(os.sched_getaffinity(0)), len(files))
+    processes = min(available_cores(), len(files))
     if total < WORTH_PROCESSES or processes < 2:
         return [read(file) for file in files]
-    with ProcessPoolExecutor(processes, mp_context=get_context("forkserver")) as pool:
+    with ProcessPoolExecutor(processes, mp_context=get_context(PROCESS_START)) as pool:
         return list(pool.map(read, files))
 
 

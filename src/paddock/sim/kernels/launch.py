@@ -22,6 +22,7 @@ from numba import extending
 from numba.core import cgutils, types
 
 from paddock.core.errors import InputError
+from paddock.core.system import available_cores
 from paddock.sim.kernels.compile import kernel
 
 LEAST_SHARE = 64  # cars for which a second thread is worth waking
@@ -74,7 +75,7 @@ class _Threads:
     """The workers of this process; forgotten by a forked child, in which they would not run."""
 
     def __init__(self) -> None:
-        self.count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self.count = available_cores()
         self.available = self.count
         self.workers: list[_Worker] = []
         if hasattr(os, "register_at_fork"):
