@@ -61,6 +61,7 @@ SLOW_TESTS = (
     "environments/test_conformance.py*async*",
     "environments/test_realtime.py*1000*",
     "evaluation/test_world_model_diagnostics.py*",
+    "experiments/test_benchmark.py*",
     "experiments/test_campaigns.py*",
     "experiments/test_statistics.py*rliable[[]many*",
     "experiments/test_store.py*kill*",

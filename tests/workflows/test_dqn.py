@@ -53,8 +53,9 @@ def test_dqn_learns_to_reach(prepared, variant):
     assert saved.act(observation, None, deterministic=True)[0].tolist() == [0, 2]
 
 
-def test_epsilon_falls_linearly_and_then_stays(prepared):
-    orchestrator = prepared("dqn_cartpole", *TINY)
+@pytest.mark.parametrize("length", [[], ["workflow.epsilon.steps=null", "workflow.epsilon.share=0.3333333333"]])
+def test_epsilon_falls_linearly_and_then_stays(prepared, length):
+    orchestrator = prepared("dqn_cartpole", *TINY, *length)
     workflow, counters = orchestrator.workflow, orchestrator.counters
     seen = []
     for steps in (0, 500, 1_000, 5_000):

@@ -36,6 +36,7 @@ VERBS = {
     "export": ("paddock.cli.export", "Runs as csv, json, latex, markdown or parquet."),
     "sweep": ("paddock.cli.sweep", "Every combination of some options, over seeds."),
     "tune": ("paddock.cli.tune", "Search for good options with Optuna."),
+    "benchmark": ("paddock.cli.benchmark", "Tasks with published values over seeds, and their report."),
     "verify": ("paddock.cli.verify", "Run a run again and check that the result is identical."),
     "cleanup": ("paddock.cli.cleanup", "Free disk space; configurations and metrics stay."),
     "tag": ("paddock.cli.tag", "Tag runs, and pin those that cleanup must not touch."),
@@ -43,7 +44,20 @@ VERBS = {
 }
 
 # Verbs that write runs, races, laps and logs, which only their user can read unless they are shared.
-WRITING = ("train", "worker", "trainer", "relay", "evaluate", "race", "dashboard", "drive", "sweep", "tune", "verify")
+WRITING = (
+    "train",
+    "worker",
+    "trainer",
+    "relay",
+    "evaluate",
+    "race",
+    "dashboard",
+    "drive",
+    "sweep",
+    "tune",
+    "verify",
+    "benchmark",
+)
 
 
 LAYOUT = "\n\t"  # what messages of several lines are laid out with

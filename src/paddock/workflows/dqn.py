@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 from torch.nn import functional
 
@@ -26,11 +26,18 @@ from paddock.workflows.off_policy import ReplayBatch, ReplayConfig, ReplayWorkfl
 
 
 class EpsilonConfig(Schema):
-    """The chance of a random choice while collecting: from `start` to `end` within `steps` agent steps, linearly."""
+    """From start to end over so many agent steps, or over a share of training.total_steps; then it stays."""
 
     start: float = Field(ge=0, le=1)
     end: float = Field(ge=0, le=1)
-    steps: int = Field(ge=1)
+    steps: int | None = Field(default=None, ge=1)
+    share: float | None = Field(default=None, gt=0, le=1)
+
+    @model_validator(mode="after")
+    def _has_one_length(self) -> EpsilonConfig:
+        if (self.steps is None) == (self.share is None):
+            raise ValueError("give either steps or share, and null for the other one")
+        return self
 
 
 class DQNConfig(ReplayConfig):
@@ -74,8 +81,11 @@ class DQN(ReplayWorkflow):
     def epsilon(self) -> float:
         """The chance of a random choice at this step."""
         schedule = self.config.epsilon
-        part = min(self.context.counters.agent_steps / schedule.steps, 1.0)
-        return schedule.start + part * (schedule.end - schedule.start)
+        if schedule.share is not None:
+            part = self.context.progress / schedule.share
+        else:
+            part = self.context.counters.agent_steps / (schedule.steps or 1)
+        return schedule.start + min(part, 1.0) * (schedule.end - schedule.start)
 
     def update(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
         """One gradient step; the target follows every `target_update_interval` updates."""

@@ -7,12 +7,12 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from paddock.config.schema import Schema
-from paddock.experiments.campaigns.executor import Executor
+from paddock.experiments.campaigns.executor import Executor, Job
 from paddock.experiments.campaigns.trials import INTERRUPTED, Campaign, CampaignConfig, Trial
 from paddock.experiments.store.summaries import ALIVE, CRASHED, RUNNING, RunSummary
 
@@ -95,17 +95,34 @@ class Progress:
     summary: RunSummary | None
 
 
-def run_sweep(
-    config: SweepConfig,
-    campaign: Campaign,
+class Trials(Protocol):
+    """Finds the runs of trials and writes their commands; a `Campaign` does."""
+
+    def runs(self) -> dict[str, RunSummary]: ...
+
+    def job(self, trial: Trial, summary: RunSummary | None) -> Job: ...
+
+
+def run_sweep(config: SweepConfig, campaign: Campaign, executor: Executor, **options: Any) -> list[Progress]:
+    """All trials of a sweep; options as in `run_trials`."""
+    trials = {campaign.key(trial): trial for trial in config.trials()}
+    return run_trials(trials, campaign, executor, parallel_jobs=config.parallel_jobs, **options)
+
+
+def run_trials(
+    trials: Mapping[str, Trial],
+    campaign: Trials,
     executor: Executor,
     *,
+    parallel_jobs: int,
     retry_failed: bool = False,
     watch: Callable[[list[Progress]], None] = lambda progress: None,
     is_asked_to_stop: Callable[[], bool] = lambda: False,
 ) -> list[Progress]:
-    """Start what has not been done, resume what was cut off, wait for what goes on; a failure stops nothing else."""
-    trials = {campaign.key(trial): trial for trial in config.trials()}
+    """Start what has not been done, resume what was cut off, wait for what goes on; a failure stops nothing else.
+
+    trials: by key, as the runs' tags name them.
+    """
     tried: dict[str, int | None] = {}  # Exit codes of what was started here, None while it runs.
     try:
         while True:
@@ -121,7 +138,7 @@ def run_sweep(
             alive_elsewhere = sum(
                 one.status in ALIVE and key not in tried for key, one in zip(trials, progress, strict=True)
             )
-            room = config.parallel_jobs - alive_elsewhere - sum(code is None for code in tried.values())
+            room = parallel_jobs - alive_elsewhere - sum(code is None for code in tried.values())
             for key in waiting[: max(room, 0)]:
                 summary = runs.get(key)
                 is_resumable = summary is not None and summary.status in INTERRUPTED

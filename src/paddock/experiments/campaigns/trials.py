@@ -28,7 +28,7 @@ from paddock.core.mappings import flatten
 from paddock.core.system import lock
 from paddock.experiments.campaigns.executor import Job
 from paddock.experiments.run import RunFolder
-from paddock.experiments.store.store import Store
+from paddock.experiments.store.store import Store, open_store
 from paddock.experiments.store.summaries import ALIVE, CRASHED, RunSummary
 
 CAMPAIGN, TRIAL = "campaign:", "trial:"
@@ -50,6 +50,7 @@ class CampaignConfig(Schema):
 
 
 Config = TypeVar("Config", bound=CampaignConfig)
+Kind = TypeVar("Kind", bound=Schema)
 
 
 @dataclass(frozen=True)
@@ -66,15 +67,20 @@ class Trial:
 
 def read_campaign(file: Path, schema: type[Config]) -> Config:
     """The campaign that a YAML file describes; its base may be given relative to it."""
+    config = read_yaml(file, schema, page="docs/sweeps.md")
+    beside = file.parent / config.base_config
+    return config.model_copy(update={"base_config": str(beside.resolve())}) if beside.is_file() else config
+
+
+def read_yaml(file: Path, schema: type[Kind], *, page: str) -> Kind:
+    """What a YAML file describes; its name is the file's unless it gives one. page: where an example stands."""
     try:
         values = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError) as error:
         raise InputError(f"'{file}' cannot be read: {error}") from error
     if not isinstance(values, dict):
-        raise InputError(f"'{file}' holds no keys and values; see docs/sweeps.md for an example.")
-    config = validate({"name": file.stem, **values}, schema)
-    beside = file.parent / config.base_config
-    return config.model_copy(update={"base_config": str(beside.resolve())}) if beside.is_file() else config
+        raise InputError(f"'{file}' holds no keys and values; see {page} for an example.")
+    return validate({"name": file.stem, **values}, schema)
 
 
 def checked_campaign(config: Config, names: Iterable[str]) -> Config:
@@ -108,11 +114,17 @@ class Campaign:
         with (self.folder / "lock").open("w") as file:
             if not lock(file.fileno()):
                 raise InputError(f"'{self.config.name}' is being carried out by another process already.")
-            self._store = Store(self.runs_dir)
-            try:
+            with self.opened():
                 yield
-            finally:
-                self._store.close()
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Read the campaign's runs, whether or not another process holds it."""
+        self._store = open_store(self.runs_dir)
+        try:
+            yield
+        finally:
+            self._store.close()
 
     def key(self, trial: Trial) -> str:
         """The same for the same base, options and seed, whatever else changes in the file."""
@@ -120,17 +132,17 @@ class Campaign:
         parts = [config.base_config, config.preset, config.overrides, dict(trial.values), trial.seed]
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
-    def runs(self) -> dict[str, RunSummary]:
-        """The newest run of each trial, by the trial's key."""
-        assert self._store is not None, "the campaign is not held"
+    def runs(self, metrics: Iterable[str] | None = None) -> dict[str, RunSummary]:
+        """The newest run of each trial, by the trial's key; with the campaign's metric, or those that are named."""
+        assert self._store is not None, "the campaign is not open"
         self._store.refresh()
-        mine = f"{CAMPAIGN}{self.config.name}"
-        summaries = [one for one in self._store.summaries(metrics=[self.config.metric or ""]) if mine in one.tags]
+        mine, wanted = f"{CAMPAIGN}{self.config.name}", list(metrics or [self.config.metric or ""])
+        summaries = [one for one in self._store.summaries(metrics=wanted) if mine in one.tags]
         return {tag.removeprefix(TRIAL): one for one in summaries for tag in one.tags if tag.startswith(TRIAL)}
 
-    def job(self, trial: Trial, summary: RunSummary | None) -> Job:
-        """The command that starts a trial, or goes on with its run."""
-        key = self.key(trial)
+    def job(self, trial: Trial, summary: RunSummary | None, *, key: str | None = None) -> Job:
+        """The command that starts a trial, or goes on with its run; key: where it is not that of the trial's values."""
+        key = key or self.key(trial)
         log = self.folder / f"{key}.log"
         if summary is not None:
             return Job(key, ["train", "--resume", str(self.runs_dir / summary.folder)], log)
