@@ -54,6 +54,45 @@ def test_laps_of_the_classical_driver_are_what_the_simulator_says(driven):
     assert deltas == pytest.approx((laps.lap_time - laps.reference).mean(), abs=1e-6)
 
 
+class DriftingDriver:
+    """The classical driver, but it leaves the road once with some of its cars: in their out lap, or in their lap."""
+
+    def __init__(self, env, *, out, flying):
+        self.driver, self.out, self.flying = ClassicalAtTheWheel(env), out, flying
+
+    def act(self, observation, world):
+        action = np.array(self.driver.act(observation, world))
+        is_out = world.lap_kind == 0
+        self.out &= ~(is_out & (world.wheels_off > 0))
+        self.flying &= ~(~is_out & (world.wheels_off > 0))
+        action[(world.steps > 20) & ((self.out & is_out) | (self.flying & ~is_out))] = [1.0, 0.3]
+        return action
+
+
+def test_a_clean_lap_has_all_wheels_on_the_road_from_line_to_line():
+    env = RacingVectorEnv(6, config=evaluation_config(make_env(1), track="oval"))
+    out, flying = np.array([1, 1, 0, 0, 0, 0], bool), np.array([0, 0, 0, 0, 1, 1], bool)
+    seen = []
+
+    def watch(world, driving):
+        seen.append((world.lap_kind.copy(), world.wheels_off > 0, world.lap_rejected.copy(), driving.copy()))
+
+    laps = drive_laps(env, DriftingDriver(env, out=out, flying=flying), seed=3, watch=watch)
+    before = np.zeros(6, int)  # of the lap that a step began in
+    dirty = np.zeros(6, bool)
+    for kind, is_off, is_rejected, driving in seen:
+        dirty |= is_off & driving & (before != 0)
+        dirty &= ~(is_rejected & driving)  # The lap after one that does not count.
+        before = kind
+    assert laps.clean.tolist() == (~dirty).tolist()
+    assert laps.clean[:4].all()
+    assert not laps.clean[5]
+    assert (laps.wheels_off > 0).tolist() == [True, True, False, False, True, True]
+    found = laps.metrics()
+    assert found["eval/clean_rate"] == pytest.approx((laps.finished & laps.clean).mean())
+    assert found["eval/clean_ratio"] == laps.ratio[laps.finished & laps.clean].min()
+
+
 def test_the_table_has_a_row_a_track_and_one_for_all(driven):
     rows = driven[1].table()
     assert [row["track"] for row in rows] == ["oval", "meadow", "all"]

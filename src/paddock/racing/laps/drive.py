@@ -20,6 +20,7 @@ from paddock.racing.env.config import RacingConfig
 from paddock.racing.env.rewards import Ends
 from paddock.racing.env.vector import RacingVectorEnv
 from paddock.rollout.actor import ActorModule
+from paddock.sim.layout import OUT_LAP
 from paddock.sim.world import World
 
 Floats = NDArray[np.float64]
@@ -39,7 +40,8 @@ class Laps:
     """What became of each start; times in s.
 
     lap_time: of the first flying lap, not a number where none was completed. distance: m driven until then or until the
-    end. off_track: with all wheels off the road; wheels_off: with at least one. sectors: [N, S].
+    end. off_track: with all wheels off the road; wheels_off: with at least one. sectors: [N, S]. clean: whether all
+    wheels stayed on the road in every control step of the flying lap.
     """
 
     track: list[str]
@@ -52,6 +54,7 @@ class Laps:
     off_track: Floats
     wheels_off: Floats
     returns: Floats
+    clean: NDArray[np.bool_]
 
     @property
     def finished(self) -> NDArray[np.bool_]:
@@ -74,6 +77,7 @@ class Laps:
         pace = np.where(self.finished, 1.0 / np.where(self.finished, self.ratio, 1.0), 0.0)
         values = {
             "finish_rate": self.finished.mean(),
+            "clean_rate": (self.finished & self.clean).mean(),
             "pace": pace.mean(),
             "distance": self.distance.mean(),
             "off_track": self.off_track.mean(),
@@ -90,6 +94,8 @@ class Laps:
                 "best_ratio": ratios.min(),
                 "ratio": ratios.mean(),
             }
+            if (self.finished & self.clean).any():
+                values["clean_ratio"] = self.ratio[self.finished & self.clean].min()
             deltas = (self.sectors - self.reference_sectors)[self.finished].mean(axis=0)
             values |= {f"sector_{number}_delta": delta for number, delta in enumerate(deltas, start=1)}
         return {f"{prefix}{name}": float(value) for name, value in values.items()}
@@ -112,10 +118,11 @@ class Laps:
 
 def _row(name: str, laps: Laps) -> dict[str, str]:
     found = laps.metrics("")
-    row = {"track": name, "finished": f"{laps.finished.sum()}/{len(laps.track)}"}
+    counts = {"finished": laps.finished, "clean": laps.finished & laps.clean}
+    row = {"track": name} | {each: f"{which.sum()}/{len(laps.track)}" for each, which in counts.items()}
     times = ("best_lap", "mean_lap", "lap_std")
     row |= {each.replace("_", " "): f"{found[each]:.3f} s" if each in found else "" for each in times}
-    ratios = ("best_ratio", "ratio")
+    ratios = ("best_ratio", "ratio", "clean_ratio")
     row |= {each.replace("_", " "): f"{found[each]:.4f}" if each in found else "" for each in ratios}
     sectors = [f"sector_{number}_delta" for number in range(1, laps.sectors.shape[1] + 1)]
     row |= {f"S{k} delta": f"{found[each]:+.3f} s" if each in found else "" for k, each in enumerate(sectors, start=1)}
@@ -189,12 +196,15 @@ def drive_laps(
     sums = {name: np.zeros(count) for name in ("off_track", "wheels_off", "returns")}
     lap_time, distance = np.full(count, np.nan), np.zeros(count)
     sectors = np.full((count, world.settings.sectors), np.nan)
-    driving = np.ones(count, dtype=np.bool_)
+    driving, clean = np.ones((2, count), dtype=np.bool_)
     while driving.any():
+        was_timed = world.lap_kind[rows] != OUT_LAP
         observation, reward, terminated, _, _ = env.advance(driver.act(observation, world))
         sums["returns"] += reward * driving
         sums["off_track"] += world.off_track[rows] * driving * time_step
         sums["wheels_off"] += (world.wheels_off[rows] > 0) * driving * time_step
+        clean &= ~(was_timed & driving & (world.wheels_off[rows] > 0))
+        clean |= driving & world.lap_rejected[rows]  # Another lap begins, which may count.
         distance[driving] = world.distance[rows][driving]
         done = driving & world.lap_completed[rows]
         lap_time[done] = world.last_lap_time[rows][done]
@@ -210,6 +220,7 @@ def drive_laps(
         sectors=sectors,
         reference_sectors=np.stack([lap.sector_times for lap in laps]),
         distance=distance,
+        clean=clean,
         **sums,
     )
 
