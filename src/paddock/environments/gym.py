@@ -19,6 +19,7 @@ from paddock.core.lazy import require
 from paddock.environments.base import EnvironmentConfig, Vectorization
 from paddock.environments.calls import set_name
 from paddock.environments.copies import vectorize
+from paddock.environments.delayed import Delayed, StepDelays
 from paddock.environments.snapshots import ExactVectorEnv, can_snapshot
 from paddock.environments.wrappers import ActionRepeat
 
@@ -37,6 +38,7 @@ class GymConfig(EnvironmentConfig):
     max_episode_steps: int | None = Field(default=None, ge=1)
     action_repeat: int = Field(default=1, ge=1)
     flatten_observation: bool = False
+    delays: StepDelays = StepDelays()
     arguments: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -60,6 +62,8 @@ def make(config: GymConfig, num_envs: int, render_mode: str | None = None) -> Ve
         env = gymnasium.make(config.id, render_mode=render_mode, disable_env_checker=True, **arguments)
         if config.action_repeat > 1:
             env = ActionRepeat(env, config.action_repeat)
+        if config.delays.is_on:
+            env = Delayed(env, config.delays)
         return FlattenObservation(env) if config.flatten_observation else env
 
     in_processes = config.vectorization == "async"
@@ -87,6 +91,7 @@ def _refuse_wrappers(config: GymConfig) -> None:
     for option, is_set in (
         ("flatten_observation", config.flatten_observation),
         ("action_repeat", config.action_repeat > 1),
+        ("delays", config.delays.is_on),
     ):
         if is_set:
             raise InputError(

@@ -226,6 +226,7 @@ class WorldSettings:
     laps_from: str = "line"  # or "start": laps are counted and timed from where the car began
     action_delay: int = 0  # control steps
     action_jitter: int = 0  # up to that many further steps, drawn anew each step
+    substep_actions: bool = False  # actions are given for every substep
     group_size: int = 1  # cars that share a road
     contact: bool = True  # cars of a group touch (no meaning for groups of one)
     start: StartSettings = StartSettings()
@@ -250,6 +251,8 @@ class WorldSettings:
         _require(self.lap_history >= 1, "lap_history", self.lap_history, "at least 1")
         _require(0 <= self.action_delay <= 20, "action_delay", self.action_delay, "0 to 20 control steps")
         _require(0 <= self.action_jitter <= 20, "action_jitter", self.action_jitter, "0 to 20 control steps")
+        is_direct = not self.substep_actions or self.action_delay + self.action_jitter == 0
+        _require(is_direct, "substep_actions", self.substep_actions, "false with an action_delay or action_jitter")
         _require(1 <= self.group_size <= LANES, "group_size", self.group_size, f"1 to {LANES} cars")
         alone = self.group_size == 1 or not self.random_track
         _require(alone, "random_track", self.random_track, "false when cars race in groups")

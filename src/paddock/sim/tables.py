@@ -162,9 +162,15 @@ def build_cars(settings: WorldSettings, parameters: NDArray[np.float32]) -> Cars
     )
 
 
-def build_orders(cars: int) -> Orders:
+def build_orders(settings: WorldSettings, cars: int) -> Orders:
     """Room for the modes, actions and starts of a launch."""
-    return Orders(np.zeros(cars, np.uint8), np.zeros((cars, 2), np.float32), np.full((cars, 4), np.nan))
+    planned = (cars, settings.substeps, 2) if settings.substep_actions else (0, 0, 2)
+    return Orders(
+        modes=np.zeros(cars, np.uint8),
+        actions=np.zeros((cars, 2), np.float32),
+        starts=np.full((cars, 4), np.nan),
+        plan=np.zeros(planned, np.float32),
+    )
 
 
 def build_laps(settings: WorldSettings, cars: int) -> Laps:

@@ -131,7 +131,7 @@ class World:
         self._rules = build_rules(settings, seed)
         self.parameters = self._car_parameters(car)
         self._cars = build_cars(settings, self.parameters)
-        self._orders = build_orders(num_cars)
+        self._orders = build_orders(settings, num_cars)
         self._laps = build_laps(settings, num_cars)
         self._sensors = build_sensors(settings, num_cars)
         self._camera = build_camera(settings.camera, num_cars)
@@ -176,12 +176,17 @@ class World:
         self._rules.options[layout.OPTION_RANDOM_TRACK] = draws_track
 
     def step(self, action: ArrayLike, reset_mask: Flags | None = None) -> None:
-        """Drive one control step with `action` [N, 2]: steer (left positive) and throttle, both in [-1, 1].
+        """Drive one control step with `action` [N, 2]: steer (left positive) and throttle, both in [-1, 1]; with the
+        setting `substep_actions` one for every substep, [N, substeps, 2].
 
         Cars of `reset_mask` [N] begin a new episode instead and ignore their action, in the same launch: this is
         Gymnasium's next-step autoreset. For same-step autoreset call `step`, keep what you need, then `reset(mask)`.
         """
-        self._orders.actions[:] = action
+        if len(self._orders.plan):
+            self._orders.plan[:] = action
+            self._orders.actions[:] = self._orders.plan[:, 0]
+        else:
+            self._orders.actions[:] = action
         self._orders.modes[:] = layout.STEP_CAR
         if reset_mask is not None:
             assert reset_mask.shape == (self.num_cars,), f"reset_mask has shape {reset_mask.shape}"
@@ -205,6 +210,11 @@ class World:
                     "use a world with the same settings and number of cars."
                 )
             array[...] = state[name]
+
+    @property
+    def seed(self) -> int:
+        """Of the random streams, as the last `reset` set it."""
+        return int(self._rules.options[layout.OPTION_SEED])
 
     @property
     def track_length(self) -> Doubles:

@@ -113,7 +113,7 @@ class PolicyCarDriver:
         self._env, self._rows = env, np.array([car])
         self._actor, self._observations, self._actions = actor, observations, actions
         self._ticks_per_decision = ticks_per_decision
-        self._last_actions = np.zeros((1, 2, actions.size), np.float32)
+        self._last_actions = np.zeros((1, observations.config.sensing.last_actions, actions.size), np.float32)
         self._command = np.zeros(2, np.float32)
         self._state = actor.initial_state(1)
 

@@ -78,7 +78,7 @@ class Demonstration:
             _target_="paddock.buffers.recordings.RecordingBuffer", folder=str(folder), rows_per_file=ROWS_PER_FILE
         )
         self._buffer = RecordingBuffer(config, self.spec, 1)
-        self._last_actions = np.zeros((1, 2, actions.size), np.float32)
+        self._last_actions = np.zeros((1, observations.config.sensing.last_actions, actions.size), np.float32)
         self._seen: dict[str, NDArray[Any]] | None = None
         self._is_first = True
         self._commands: list[NDArray[np.float32]] = []

@@ -16,6 +16,7 @@ from paddock.core.paths import paddock_home
 from paddock.core.reading import read_json
 from paddock.core.results import read_result, result_file
 from paddock.core.trust import checked
+from paddock.environments.delays import Delays
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.policies import training_tracks
 from paddock.racing.drive.drivers import CarDriver, ClassicalCarDriver, PolicyCarDriver, load_actor
@@ -173,6 +174,7 @@ def _world_config(base: RacingConfig, ticks_per_decision: int, *, has_rival: boo
             "randomise": {},
             "action_delay": 0,
             "action_jitter": 0,
+            "delays": Delays(),
         }
     )
 

@@ -28,8 +28,10 @@ class ActionSet:
         return decoded
 
     def shift(self, last_actions: Values, action: Any, decoded: Values) -> None:
-        """Put an action in front of the last ones [N, 2, size], newest first, in place."""
-        last_actions[:, 1] = last_actions[:, 0]
+        """Put an action in front of the last ones [N, L, size], newest first, in place."""
+        if last_actions.shape[1] == 0:
+            return
+        last_actions[:, 1:] = last_actions[:, :-1]
         last_actions[:, 0] = self.record(action, decoded)
 
     def encode(self, decoded: Values) -> Any:

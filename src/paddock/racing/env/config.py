@@ -12,6 +12,7 @@ from paddock.config.schema import Schema, Target
 from paddock.config.validate import validate
 from paddock.core.errors import InputError
 from paddock.environments.base import EnvironmentConfig
+from paddock.environments.delays import Delays
 from paddock.racing.env.rewards import RewardConfig, reward_config
 from paddock.sim.layout import LANES
 
@@ -56,6 +57,7 @@ class Sensing(Schema):
     relative_noise: float = Field(default=0.0, ge=0.0)
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
     latency: int = Field(default=0, ge=0, le=20)
+    last_actions: int = Field(default=2, ge=0, le=32)
 
 
 class Opponents(Schema):
@@ -120,6 +122,7 @@ class RacingConfig(EnvironmentConfig):
     randomise: dict[str, tuple[float, float]] = Field(default_factory=dict)
     action_delay: int = Field(default=0, ge=0, le=20)
     action_jitter: int = Field(default=0, ge=0, le=20)
+    delays: Delays = Delays()
     picture: Picture = Picture()
 
     @model_validator(mode="after")
@@ -135,6 +138,14 @@ class RacingConfig(EnvironmentConfig):
         if self.privileged and (self.observation != "full" or self.is_flat):
             raise ValueError(
                 "privileged adds named parts to a dict: it needs observation full with pictures, or flat=false"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_delays(self) -> RacingConfig:
+        if self.delays.delays_actions and self.action_delay + self.action_jitter:
+            raise ValueError(
+                "delays (s) and action_delay, action_jitter (control steps) both delay actions; set one of them"
             )
         return self
 

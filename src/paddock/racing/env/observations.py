@@ -28,6 +28,7 @@ from paddock.sim.settings import (
 
 Values = NDArray[np.float32]
 Rows = slice | NDArray[np.intp]
+LAST_ACTIONS = "last_actions"
 HISTORY = 4
 RAYS = 19
 CLASSIC_RAYS = 5
@@ -92,7 +93,7 @@ class ObservationSet:
         self._is_flat, self._has_images = config.is_flat, config.has_images  # Properties cost a call each step.
 
     def read(self, world: Any, rows: Rows, last_actions: Values) -> Any:
-        """Newly allocated observations of the cars in `rows`; last_actions: [N, 2, A], newest first."""
+        """Newly allocated observations of the cars in `rows`; last_actions: [N, L, A], newest first."""
         count = len(last_actions)
         self._last_actions = last_actions
         if self.config.observation == "camera":
@@ -190,17 +191,18 @@ class ObservationSet:
         speed = Part("speed", (1,), 0.0, self._instrument("speed", low=0.0))
         if kind == "sensors5":
             return [self._ray_part(), speed]
-        actions = Part("last_actions", (2, self.action_size), -1.0, self._fill_actions)
+        shown = self.config.sensing.last_actions
+        actions = [Part(LAST_ACTIONS, (shown, self.action_size), -1.0, self._fill_actions)] if shown else []
         motion = self._motion_parts() if self.config.sensing.motion else []
         if kind == "lidar":
-            return [speed, *motion, self._ray_part(), actions]
+            return [speed, *motion, self._ray_part(), *actions]
         if kind == "lidar_progress":
-            return [speed, *motion, Part("progress", (2,), -1.0, _fill_progress), self._ray_part(), actions]
+            return [speed, *motion, Part("progress", (2,), -1.0, _fill_progress), self._ray_part(), *actions]
         if kind == "course":
-            return [speed, *self._motion_parts(), self._course_part(), actions]
+            return [speed, *self._motion_parts(), self._course_part(), *actions]
         gear = Part("gear", (1,), 0.0, self._instrument("gear", low=0.0))
         rpm = Part("rpm", (1,), 0.0, self._instrument("rpm", low=0.0))
-        seen = [speed, gear, rpm, *([] if self.config.has_images else [self._ray_part()]), actions]
+        seen = [speed, gear, rpm, *([] if self.config.has_images else [self._ray_part()]), *actions]
         return [*seen, *self._motion_parts(), self._course_part()] if self.config.privileged else seen
 
     def _space(self) -> spaces.Space[Any]:

@@ -92,7 +92,9 @@ class PolicyOpponents:
     ) -> None:
         self.policy, self.world, self.observations, self.actions = policy, world, observations, actions
         self._cars = _opponent_cars(world)
-        self._last_actions = np.zeros((len(self._cars), 2, actions.size), dtype=np.float32)
+        self._last_actions = np.zeros(
+            (len(self._cars), observations.config.sensing.last_actions, actions.size), np.float32
+        )
 
     def drive(self, command: Commands) -> None:
         began = self.world.steps[self._cars] == 0

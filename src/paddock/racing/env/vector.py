@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from paddock.racing.env.actions import build_actions
 from paddock.racing.env.config import RacingConfig, racing_config
+from paddock.racing.env.delays import DelayedCommands, DelayedReadings
 from paddock.racing.env.observations import ObservationSet, StridedHistory
 from paddock.racing.env.opponents import Opponents, build_opponents
 from paddock.racing.env.render import RacingPicture
@@ -71,7 +72,13 @@ class RacingVectorEnv(VectorEnv):
         self._rows = slice(0, None, self._group)
         self._actions = build_actions(self.config)
         self.observations = ObservationSet(self.config, car_of(self.config), self._actions.size)
-        self.world = build_world(self.config, self.observations.sensors(reading_stride), num_envs)
+        delays = self.config.delays
+        sensors = self.observations.sensors(reading_stride)
+        self.world = build_world(self.config, sensors, num_envs, substep_actions=delays.delays_actions)
+        self.commands: DelayedCommands | None = None  # None: they act at once
+        self._delayed: DelayedReadings | None = None  # None: they are seen at once
+        if delays.delays_actions:
+            self.commands = DelayedCommands(delays, self.world, self._rows)
         self.readings: Any = self.world if reading_stride == 1 else StridedHistory(self.world, reading_stride)
         self._opponents = build_opponents(self.config, self.world, self.observations, self._actions, opponent)
         self.rewards = build_rewards(self.config.reward, self.world.num_cars)
@@ -83,9 +90,11 @@ class RacingVectorEnv(VectorEnv):
         cars, terms = self.world.num_cars, len(self.rewards.names)
         self._command = np.zeros((cars, 2), dtype=np.float32)
         self._previous_command = np.zeros((cars, 2), dtype=np.float32)
-        self._last_actions = np.zeros((num_envs, 2, self._actions.size), dtype=np.float32)
+        self._last_actions = np.zeros((num_envs, self.config.sensing.last_actions, self._actions.size), np.float32)
         self._episode_return = np.zeros(num_envs, dtype=np.float64)
         self._episode_terms = np.zeros((terms, num_envs), dtype=np.float64)
+        if delays.delays_observations:
+            self._delayed = DelayedReadings(delays, self.world, self._rows, self.observations, self._read(self._rows))
 
     # --- Gymnasium ---
 
@@ -139,12 +148,18 @@ class RacingVectorEnv(VectorEnv):
     def advance(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """`step` without autoreset."""
         decoded = self._actions.decode(actions)
+        self._actions.shift(self._last_actions, actions, decoded)
+        return self.drive(decoded if self.commands is None else self.commands.sent(decoded))
+
+    def drive(self, sent: NDArray[np.float32]) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """The same for steer and throttle [E, 2] that go out to the cars in this step."""
         self._previous_command[...] = self._command
-        self._command[self._rows] = decoded
+        self._command[self._rows] = sent
         if self._opponents is not None:
             self._opponents.drive(self._command)
-        self._actions.shift(self._last_actions, actions, decoded)
-        self.world.step(self._command)
+        self.world.step(self._command if self.commands is None else self.commands.plan(self._command))
+        if self._delayed is not None:
+            self._delayed.add(self._read(self._rows))
         inputs = self._reward_inputs()
         ended = self.rewards.terminated(inputs)
         reward, parts = self.rewards.compute(inputs, ended)
@@ -178,6 +193,7 @@ class RacingVectorEnv(VectorEnv):
             "rewards": self.rewards.get_state(),
             "random": self.np_random.bit_generator.state,
             "opponents": self._opponents.get_state() if self._opponents is not None else {},
+            **{name: part.line.get_state() for name, part in self._lines().items()},
             **{name: getattr(self, f"_{name}").copy() for name in STATE},
         }
 
@@ -188,6 +204,8 @@ class RacingVectorEnv(VectorEnv):
         self.np_random.bit_generator.state = state["random"]
         if self._opponents is not None:
             self._opponents.set_state(state["opponents"])
+        for name, part in self._lines().items():
+            part.line.set_state(state[name])
         for name in STATE:
             getattr(self, f"_{name}")[...] = state[name]
 
@@ -212,8 +230,17 @@ class RacingVectorEnv(VectorEnv):
         self._last_actions[mask] = 0.0
         self._episode_return[mask] = 0.0
         self._episode_terms[:, mask] = 0.0
+        if self.commands is not None:
+            self.commands.begin(mask)
+        if self._delayed is not None:
+            self._delayed.begin(mask, self._read(np.flatnonzero(mask) * self._group, self._last_actions[mask]))
         if self.rewards.needs_reference:
             self.rewards.start(self._reward_inputs(), cars)
+
+    def _lines(self) -> dict[str, Any]:
+        """What is on its way, by name."""
+        lines = {"delayed_commands": self.commands, "delayed_readings": self._delayed}
+        return {name: part for name, part in lines.items() if part is not None}
 
     def _start_of_group(self, name: str, value: Any) -> NDArray[Any]:
         """A start given per environment, for all cars of its group: opponents line up behind."""
@@ -224,11 +251,16 @@ class RacingVectorEnv(VectorEnv):
         return per_car
 
     def _observe(self, rows: Rows) -> Any:
-        return self.observations.read(self.readings, rows, self._last_actions)
+        return self._read(rows) if self._delayed is None else self._delayed.seen(self._last_actions)
+
+    def _read(self, rows: Rows, last_actions: NDArray[np.float32] | None = None) -> Any:
+        """The sensors of the cars in `rows` as they are now."""
+        shown = self._last_actions if last_actions is None else last_actions
+        return self.observations.read(self.readings, rows, shown)
 
     def _with_fresh_rows(self, observation: Any, rows: NDArray[np.intp]) -> Any:
         """A copy of `observation` in which the environments in `rows` are read again."""
-        fresh = self.observations.read(self.readings, rows * self._group, self._last_actions[rows])
+        fresh = self._read(rows * self._group, self._last_actions[rows])
         if isinstance(observation, dict):
             merged = {name: values.copy() for name, values in observation.items()}
             for name, values in merged.items():

@@ -54,8 +54,8 @@ def _prepared(track: Track, config: RacingConfig, index: int) -> Track:
     return track
 
 
-def build_world(config: RacingConfig, sensors: Sensors, num_envs: int) -> World:
-    """A world with a group of cars for each environment."""
+def build_world(config: RacingConfig, sensors: Sensors, num_envs: int, *, substep_actions: bool = False) -> World:
+    """A world with a group of cars for each environment; `substep_actions`: see `WorldSettings`."""
     car, group_size = car_of(config), 1 + config.opponents.count
     tracks = tracks_of(config)
     start = config.start
@@ -67,6 +67,7 @@ def build_world(config: RacingConfig, sensors: Sensors, num_envs: int) -> World:
         allow_reverse=config.allow_reverse,
         action_delay=config.action_delay,
         action_jitter=config.action_jitter,
+        substep_actions=substep_actions,
         group_size=group_size,
         contact=config.opponents.contact,
         start=StartSettings(

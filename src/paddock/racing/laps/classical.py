@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from paddock.environments.delays import Delays
 from paddock.racing.env.config import RacingConfig
 from paddock.racing.env.vector import RacingVectorEnv
 from paddock.racing.env.world import car_of
@@ -33,7 +34,7 @@ class ClassicalAtTheWheel:
 
 def without_agent(config: RacingConfig) -> RacingConfig:
     """The same road and car, with the fewest sensors and plain actions: for drivers that look at the world itself."""
-    plain = {"observation": "sensors5", "flat": None, "action": "steer_throttle"}
+    plain = {"observation": "sensors5", "flat": None, "action": "steer_throttle", "delays": Delays()}
     return config.model_copy(update=plain)
 
 

@@ -24,6 +24,7 @@ class Orders(NamedTuple):
     modes: Bytes  # [N] SKIP_CAR, STEP_CAR or RESET_CAR
     actions: Singles  # [N, 2] steer, throttle
     starts: Doubles  # [N, 4] s m, lateral m, heading error rad, speed m/s of a reset; NaN: as the settings say
+    plan: Singles  # [N, substeps, 2] actions of every substep in place of `actions`; [0, 0, 2] where there is none
 
 
 class Rules(NamedTuple):

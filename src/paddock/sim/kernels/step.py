@@ -39,11 +39,17 @@ F32 = np.float32
 
 
 @inline
+def pedals(steer: Any, throttle: Any) -> tuple[Any, Any]:
+    """(steer, throttle) within [-1, 1]; a NaN does nothing."""
+    steer = clip(steer, -ONE, ONE) if steer == steer else ZERO
+    throttle = clip(throttle, -ONE, ONE) if throttle == throttle else ZERO
+    return steer, throttle
+
+
+@inline
 def accept_action(n: int, actions: Singles, rules: Rules, cars: Cars) -> tuple[Any, Any]:
     """The (steer, throttle) that reaches car `n` now: the newest action, or an older one through delay and jitter."""
-    steer, throttle = actions[n, 0], actions[n, 1]
-    steer = clip(steer, -ONE, ONE) if steer == steer else ZERO  # a NaN does nothing
-    throttle = clip(throttle, -ONE, ONE) if throttle == throttle else ZERO
+    steer, throttle = pedals(actions[n, 0], actions[n, 1])
     queue, options = cars.queue, rules.options
     depth = queue.shape[1]
     if depth == 0:
@@ -90,6 +96,16 @@ def load_lanes(start: int, stop: int, orders: Orders, rules: Rules, cars: Cars, 
 
 
 @inline
+def follow_plan(k: int, start: int, stop: int, orders: Orders, lanes: Singles) -> None:
+    """Put the actions of substep `k` into the lanes of cars `start` to `stop`."""
+    for n in range(start, stop):
+        if orders.modes[n] == L.STEP_CAR:
+            steer, throttle = pedals(orders.plan[n, k, 0], orders.plan[n, k, 1])
+            lanes[D.LANE_STEER_COMMAND + n - start] = steer
+            lanes[D.LANE_THROTTLE + n - start] = throttle
+
+
+@inline
 def store_lane(n: int, j: int, cars: Cars, lanes: Singles) -> None:
     """Copy lane `j` back to car `n`."""
     doubles, singles = cars.doubles, cars.singles
@@ -114,7 +130,10 @@ def drive(start: int, stop: int, orders: Orders, rules: Rules, cars: Cars, lanes
         path[0, 0, j] = ZERO
         path[1, 0, j] = ZERO
     reverse = F32(rules.options[L.OPTION_REVERSE])
+    is_planned = orders.plan.shape[0] > 0
     for k in range(substeps):
+        if is_planned:
+            follow_plan(k, start, stop, orders, lanes)
         D.substep(lanes, h, reverse)
         for j in range(L.LANES):
             path[0, k + 1, j] = lanes[D.LANE_MOVED_X + j]
