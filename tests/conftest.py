@@ -74,6 +74,7 @@ SLOW_TESTS = (
     "racing/test_drive.py*",
     "racing/test_laps.py*",
     "racing/test_learning_to_race.py*",
+    "racing/test_racing_realtime.py*process*",
     "rollout/test_actor.py*neither_hydra*",
     "security/*",
     "sim/test_compiling.py*",

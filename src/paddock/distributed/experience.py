@@ -26,10 +26,10 @@ from paddock.distributed.connection import Dial
 from paddock.distributed.delivery.versions import split_version
 from paddock.distributed.endpoints import WorkerRecord
 from paddock.distributed.lanes import Lanes
-from paddock.distributed.local_workers import LocalWorkers
+from paddock.distributed.local_workers import LocalWorkers, worker_folder
 from paddock.distributed.policy_weights import PolicyHeader, pack
 from paddock.distributed.schema import RelayConfig, WorkersConfig
-from paddock.distributed.sessions import TrainerSession
+from paddock.distributed.sessions import JournaledChunk, TrainerSession
 from paddock.distributed.wire.messages import Order
 from paddock.rollout import chunks
 from paddock.rollout.actor import ActorModule
@@ -42,6 +42,7 @@ log = logging.getLogger(__name__)
 JOURNAL = "journal"  # folder of a run
 PATIENCE = 1.0  # s without anything new after which a collection ends early, so that the run can be stopped
 TELL_SECONDS = 10.0  # s of waiting before it is said for what
+LOOK_SECONDS = 0.03  # between two pictures of what workers do, while a viewer wants them
 KEPT_CHECKPOINTS = 4  # whose journal is kept: the newest may turn out to be damaged
 
 
@@ -109,7 +110,7 @@ class RelayExperience:
 
     explores = True
     after_step: Callable[[], None] | None = None
-    view = None
+    view: Any | None = None
     is_exact = False  # Workers go on while the trainer is away.
 
     def __init__(self, config: RelayConfig, given: ExperienceParts) -> None:
@@ -118,8 +119,10 @@ class RelayExperience:
         self._reward_weights = {
             name: float(weight) for name, weight in getattr(given.environment, "reward_weights", {}).items()
         }
-        given.environment.close()  # It was made for its Spec.
         self._given, self._width = given, given.experiment.environment.num_envs
+        if (view_of := getattr(given.environment, "view_of", None)) is not None:
+            self.view = self._view_of_first(view_of)
+        given.environment.close()  # It was made for its Spec.
         self._codec = ChunkCodec(given.spec, self._width, [instantiate(one) for one in config.compressors])
         self._lanes = Lanes(given.columns, self._width)
         self._session: TrainerSession | None = None
@@ -134,6 +137,10 @@ class RelayExperience:
         self._idle, self._idle_since = 0.0, time.monotonic()  # s of waiting, and since when they are counted
         self.steps_under_way = 0
         self._check_address()
+
+    def _view_of_first(self, view_of: Callable[[Path], Any]) -> Any | None:
+        """What viewers see of a worker's environment; None where it is on another machine."""
+        return None
 
     def _check_address(self) -> None:
         """Say before anything is begun that there is no such invitation, or no relay on this machine."""
@@ -235,7 +242,7 @@ class RelayExperience:
         deadline = time.monotonic() + timeout
         while True:
             before = time.monotonic()
-            stored = self.session.take(max(deadline - before, 0.0))
+            stored = self._awaited(deadline)
             self._idle += time.monotonic() - before
             if stored is None:
                 self._tell_waiting()
@@ -248,6 +255,18 @@ class RelayExperience:
                 log.warning("worker '%s': %s It is left out.", self._name(stored.worker), error)
                 continue
             return received, stored.size
+
+    def _awaited(self, deadline: float) -> JournaledChunk | None:
+        """The next chunk, if one comes before the deadline. Viewers are served meanwhile."""
+        while True:
+            left = max(deadline - time.monotonic(), 0.0)
+            after_step = self.after_step
+            if after_step is None:
+                return self.session.take(left)
+            after_step()
+            stored = self.session.take(min(left, LOOK_SECONDS))
+            if stored is not None or left <= LOOK_SECONDS:
+                return stored
 
     def _publish_if_due(self, actor: ActorModule, order: Order, every: int | None = None) -> None:
         """Send the policy to the workers if it is another one, or has learned for long enough."""
@@ -374,6 +393,9 @@ class WorkersExperience(RelayExperience):
 
     def _check_address(self) -> None:
         """The relay is started with the workers."""
+
+    def _view_of_first(self, view_of: Callable[[Path], Any]) -> Any | None:
+        return view_of(worker_folder(self._given.run, 1))
 
     def _dial(self) -> Dial:
         self._children = LocalWorkers(self._given.run, self.config)

@@ -58,6 +58,11 @@ class Child:
             return ""
 
 
+def worker_folder(run: Path, number: int) -> Path:
+    """The spool of a run's worker, from 1 on, and what else it leaves for this machine."""
+    return run / "workers" / f"worker-{number}"
+
+
 class LocalWorkers:
     """Starts a relay on the loopback and the workers, looks after them, and ends them."""
 
@@ -69,7 +74,7 @@ class LocalWorkers:
         relay = ["relay", "--port", "0", "--config-folder", str(self._relay_folder)]
         self._children = [Child("relay", relay, folder / "relay.log", 1)]
         for number in range(1, config.workers + 1):
-            name = f"worker-{number}"
+            name = worker_folder(run, number).name
             arguments = ["worker", "--run", str(run), "--relay-folder", str(self._relay_folder)]
             arguments += ["--name", name, "--spool", str(folder / name)]
             self._children.append(Child(name, arguments, folder / f"{name}.log", config.worker_threads))

@@ -118,6 +118,8 @@ class WorkerLoop:
         self.session = WorkerSession(spool, dial=dial, hello=hello)
         seed = derive_seed(config.seed, "worker", self.session.id, time.time_ns())
         seed_everything(seed)  # A restarted worker must not drive the same episodes again.
+        if (announce := getattr(self._env, "announce", None)) is not None:
+            announce(Path(spool.name))  # Viewers of this machine find the worker's world there.
         self._collector = Collector(self._env, self.spec, seed=seed)
         self._codec = ChunkCodec(
             self.spec,

@@ -19,10 +19,10 @@ from paddock.config.schema import Schema
 LONGEST = 1.0  # s
 # Purposes of draws. The racing world's own are 0 to 7.
 ACTION, OBSERVATION, DROP = 8, 9, 10
-LOST = np.int64(2**62)
 NEAR = 1e-6  # of a step: what is due this soon has arrived
 
 Integers = NDArray[np.int64]
+Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 
@@ -53,7 +53,7 @@ class Delays(Schema):
         return self.observation > 0.0 or self.observation_jitter > 0.0 or self.drop > 0.0
 
 
-def draw(seed: int, cars: Integers, episode: Any, step: Any, purpose: int) -> NDArray[np.float64]:
+def draw(seed: int, cars: Integers, episode: Any, step: Any, purpose: int) -> Doubles:
     """[E] numbers in [0, 1) that depend on the key alone, by the rule of the simulator's kernels."""
     with np.errstate(over="ignore"):
         z = np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.asarray(cars).astype(np.uint64)
@@ -96,7 +96,7 @@ class ActionLine:
         sent, self.held = self.held, np.array(action, np.float32)
         return sent
 
-    def delay(self, seed: int, cars: Integers, episode: Any, step: Any) -> NDArray[np.float64]:
+    def delay(self, seed: int, cars: Integers, episode: Any, step: Any) -> Doubles:
         """[E] s that the action sent in time-step `step` takes."""
         if self.delays.jitter == 0.0:
             return np.full(len(cars), self.delays.action)
@@ -131,7 +131,7 @@ class FrameLine:
         count = len(next(iter(first.values())))
         self.depth = math.ceil((delays.observation + delays.observation_jitter) / time_step) + 1
         self.frames = {name: np.repeat(array[:, None], self.depth, axis=1) for name, array in first.items()}
-        self.arrival = np.zeros((count, self.depth), np.int64)
+        self.arrival = np.zeros((count, self.depth))
         self.shown = {name: array.copy() for name, array in first.items()}
 
     def begin(self, rows: Flags, first: dict[str, NDArray[Any]]) -> None:
@@ -141,7 +141,7 @@ class FrameLine:
             self.frames[name][rows] = array[:, None]
             self.shown[name][rows] = array
 
-    def add(self, frame: dict[str, NDArray[Any]], arrival: Integers) -> None:
+    def add(self, frame: dict[str, NDArray[Any]], arrival: Doubles) -> None:
         """A new reading, which arrives at so many time-steps [E] of its episode."""
         self.arrival[:, 1:] = self.arrival[:, :-1].copy()
         self.arrival[:, 0] = arrival
@@ -150,23 +150,19 @@ class FrameLine:
             kept[:, 1:] = kept[:, :-1].copy()
             kept[:, 0] = array
 
-    def due(self, seed: int, cars: Integers, episode: Any, step: Any) -> Integers:
-        """[E] the time-step at whose start the reading of `step` [E] is there; LOST where it never is."""
-        return np.ceil(self.seconds(seed, cars, episode, step) / self._time_step - NEAR).astype(np.int64)
-
-    def seconds(self, seed: int, cars: Integers, episode: Any, step: Any) -> NDArray[np.float64]:
-        """[E] s after the episode's start at which the reading of `step` [E] is there."""
+    def due(self, seed: int, cars: Integers, episode: Any, step: Any) -> Doubles:
+        """[E] when the reading of `step` [E] is there, in time-steps; infinity where it never is."""
         delays = self.delays
         late = np.full(len(cars), delays.observation)
         if delays.observation_jitter > 0.0:
             late = late + delays.observation_jitter * draw(seed, cars, episode, step, OBSERVATION)
-        due = np.asarray(step) * self._time_step + late
+        due = np.asarray(step) + late / self._time_step - NEAR
         if delays.drop > 0.0:
-            due = np.where(draw(seed, cars, episode, step, DROP) < delays.drop, LOST * self._time_step, due)
+            due = np.where(draw(seed, cars, episode, step, DROP) < delays.drop, np.inf, due)
         return due
 
     def newest(self, step: Any) -> dict[str, NDArray[Any]]:
-        """What the agent has at the start of time-step `step` [E]; copies."""
+        """What the agent has at the time `step` [E], in time-steps; copies."""
         is_there = self.arrival <= np.asarray(step)[:, None]
         rows = np.flatnonzero(is_there.any(axis=1))
         index = is_there[rows].argmax(axis=1)

@@ -137,13 +137,21 @@ class RealTimeLoop:
         if self._is_closed:
             return
         self._is_closed = True
-        if self._thread.is_idle and (end := getattr(self.interface, "close", None)) is not None:
+        if (end := getattr(self.interface, "close", None)) is not None and self._has_come_back():
             try:
                 self._call("close", end)
             except Exception as error:
                 log.warning("the interface '%s' raised %s in close: %s", self.name, type(error).__name__, error)
         if not self._thread.close(CLOSE_SECONDS):
             log.warning("the interface '%s' does not come back from %s; its thread stays.", self.name, self._doing)
+
+    def _has_come_back(self) -> bool:
+        """Whether the time-step under way ends soon; what it raises does not matter any more."""
+        try:
+            return self._thread.join(self.clock.now() + nanoseconds(CLOSE_SECONDS))
+        except Exception as error:
+            log.info("the interface '%s' raised %s before its end: %s", self.name, type(error).__name__, error)
+            return True
 
     def _construct(self, make: Callable[[], Any]) -> None:
         self.interface = make()

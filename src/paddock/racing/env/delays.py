@@ -69,9 +69,9 @@ class DelayedReadings:
         step = world.steps[rows]
         self.line.add(as_dict(observation), self.line.due(world.seed, self._cars, world.episode[rows], step))
 
-    def seen(self, last_actions: Values) -> Any:
-        """What agents have now; last_actions: [E, L, A], newest first."""
-        found = self.line.newest(self._world.steps[self._rows])
+    def seen(self, last_actions: Values, after: float = 0.0) -> Any:
+        """What agents have, `after` time-steps after the last step; last_actions: [E, L, A], newest first."""
+        found = self.line.newest(self._world.steps[self._rows] + after)
         if not self._is_flat:
             if LAST_ACTIONS in found:
                 found[LAST_ACTIONS] = last_actions.copy()
@@ -80,3 +80,17 @@ class DelayedReadings:
         if self._actions is not None:
             flat[:, slice(*self._actions)] = last_actions.reshape(len(flat), -1)
         return flat
+
+
+class ArrivingCommands(DelayedCommands):
+    """The same where commands are sent at any time, by `send`, and not with every step."""
+
+    def send(self, command: Values, seconds: float) -> None:
+        """Steer and throttle [1, 2] that are sent so many seconds after the episode's start."""
+        world = self._world
+        step = np.round(seconds / world.settings.time_step)
+        delay = self.line.delay(world.seed, self.cars, world.episode[self._rows], step)
+        self.line.send(command, seconds + delay)
+
+    def _arriving(self, sent: Values, step: NDArray[np.int32]) -> Values:
+        return self.line.in_force(step)

@@ -58,6 +58,7 @@ class RacingVectorEnv(VectorEnv):
         config: RacingConfig | None = None,
         opponent: Callable[[Any], Any] | None = None,
         reading_stride: int = 1,
+        commands: type[DelayedCommands] | None = None,
         **options: Any,
     ) -> None:
         assert config is None or not options, "give either a config or options by keyword"
@@ -73,12 +74,13 @@ class RacingVectorEnv(VectorEnv):
         self._actions = build_actions(self.config)
         self.observations = ObservationSet(self.config, car_of(self.config), self._actions.size)
         delays = self.config.delays
+        is_late = delays.delays_actions or commands is not None
         sensors = self.observations.sensors(reading_stride)
-        self.world = build_world(self.config, sensors, num_envs, substep_actions=delays.delays_actions)
+        self.world = build_world(self.config, sensors, num_envs, substep_actions=is_late)
         self.commands: DelayedCommands | None = None  # None: they act at once
         self._delayed: DelayedReadings | None = None  # None: they are seen at once
-        if delays.delays_actions:
-            self.commands = DelayedCommands(delays, self.world, self._rows)
+        if is_late:
+            self.commands = (commands or DelayedCommands)(delays, self.world, self._rows)
         self.readings: Any = self.world if reading_stride == 1 else StridedHistory(self.world, reading_stride)
         self._opponents = build_opponents(self.config, self.world, self.observations, self._actions, opponent)
         self.rewards = build_rewards(self.config.reward, self.world.num_cars)
@@ -250,8 +252,9 @@ class RacingVectorEnv(VectorEnv):
             return per_car - 2.5 * car_of(self.config).length * behind
         return per_car
 
-    def _observe(self, rows: Rows) -> Any:
-        return self._read(rows) if self._delayed is None else self._delayed.seen(self._last_actions)
+    def _observe(self, rows: Rows, after: float = 0.0) -> Any:
+        """What agents have, `after` control steps after the last step."""
+        return self._read(rows) if self._delayed is None else self._delayed.seen(self._last_actions, after)
 
     def _read(self, rows: Rows, last_actions: NDArray[np.float32] | None = None) -> Any:
         """The sensors of the cars in `rows` as they are now."""

@@ -71,13 +71,14 @@ class LapEvaluator:
 
     def _environment(self, make_env: MakeEnv, cars: int) -> RacingVectorEnv:
         if cars not in self._envs:
-            config = self.config
-            changes: dict[str, Any] = {}
-            if config.procedural:
-                changes = {"procedural": config.procedural, "procedural_seed": config.procedural_seed}
-            elif config.track is not None:
-                changes = {"procedural": 0, "track": config.track}
             trained_in = make_env(1, None)
-            self._envs[cars] = RacingVectorEnv(cars, config=evaluation_config(trained_in, **changes))
+            self._envs[cars] = RacingVectorEnv(cars, config=evaluation_config(trained_in, **self.changes()))
             trained_in.close()
         return self._envs[cars]
+
+    def changes(self) -> dict[str, Any]:
+        """Options of the environment in which evaluation differs from training: where laps are driven."""
+        config = self.config
+        if config.procedural:
+            return {"procedural": config.procedural, "procedural_seed": config.procedural_seed}
+        return {} if config.track is None else {"procedural": 0, "track": config.track}
