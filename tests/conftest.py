@@ -69,6 +69,7 @@ SLOW_TESTS = (
     "orchestration/test_faults.py*",
     "orchestration/test_orchestrator.py*resume*",
     "orchestration/test_resume*",
+    "orchestration/test_realtime_away.py*",
     "orchestration/test_reward_sets.py*every_racing_experiment*",
     "orchestration/test_terminal.py*refreshed*",
     "racing/test_drive.py*",

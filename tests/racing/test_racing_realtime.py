@@ -1,5 +1,6 @@
 """The racing world in real time: the same transitions in virtual time, by the wall clock and in its own process."""
 
+import json
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from paddock.config.validate import validate
 from paddock.core.errors import PaddockError
 from paddock.environments.delays import ActionLine
 from paddock.environments.realtime.clock import SECOND
+from paddock.environments.realtime.probe import Probe
 from paddock.environments.spaces import spec_of
 from paddock.orchestration.schema import ExperimentConfig
 from paddock.racing.env.config import racing_config
@@ -178,13 +180,14 @@ class Straight:
 def test_laps_in_real_time_are_those_of_virtual_time():
     delays = {"action": 0.1, "observation": 0.05, "elastic": True}
     config = options(edge="wall", delays=delays, start={"lateral": 0.0, "heading": 0.0})
-    timed = drive_in_real_time(Straight(), realtime_config(config, clock="virtual"), starts=2, seed=1)
+    timed, notes = drive_in_real_time(Straight(), realtime_config(config, clock="virtual"), starts=2, seed=1)
     env = RacingVectorEnv(2, config=with_evaluation_rules(config))
     fast = drive_laps(env, PolicyDriver(Straight(), 2, seed=1, deterministic=True), seed=1)
     assert fast.finished.all()
+    assert all(note["timed_out"] == 0 < note["steps"] for note in notes)
     for name in ("lap_time", "reference", "sectors", "distance", "wheels_off", "returns", "start"):
         np.testing.assert_allclose(getattr(timed, name), getattr(fast, name), rtol=1e-6)
-    alone = drive_in_real_time(Straight(), realtime_config(config, clock="virtual"), starts=2, seed=1, only=1)
+    alone, _ = drive_in_real_time(Straight(), realtime_config(config, clock="virtual"), starts=2, seed=1, only=1)
     assert alone.lap_time[0] == timed.lap_time[1]
 
 
@@ -211,3 +214,36 @@ def test_the_experiment_learns_in_one_process_and_drives_in_another():
 def test_the_world_process_imports_no_torch():
     code = "import sys, paddock.racing.realtime.server; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_probe_recovers_the_delays_of_the_racing_world_within_a_frame():
+    config = realtime_config(options(delays={"action": 0.1, "jitter": 0.02, "observation": 0.05}), clock="virtual")
+    env = make(config, 1)
+    found = Probe(env._inner.loop, seed=1).measure(15, env._inner.loop.interface.probe_options)
+    env.close()
+    assert found.frame == pytest.approx(0.05, abs=0.003)
+    assert found.action == pytest.approx(0.11, abs=0.025)
+    assert found.observation == pytest.approx(0.05, abs=0.01)
+    assert found.jitter < 0.04
+    assert found.drop == 0.0
+
+
+def test_benchmark_realtime_prints_figures_and_writes_delays_that_training_reads(tmp_path, monkeypatch):
+    from typer.testing import CliRunner
+
+    from paddock.cli.benchmark_realtime import app
+
+    monkeypatch.chdir(tmp_path)
+    virtual = ["racing_realtime", "environment.clock=virtual", "environment.track=oval"]
+    shown = CliRunner().invoke(app, [*virtual, "--steps", "12", "--json"], catch_exceptions=False)
+    figures = json.loads(shown.stdout)
+    assert figures["figures"]["time_step_duration"]["median"] == pytest.approx(0.05)
+    assert figures["too_slow"] is None
+    probed = [*virtual, "environment.delays.action=0.1", "--probe", "--trials", "4", "--write", "delays.yaml"]
+    assert CliRunner().invoke(app, probed, catch_exceptions=False).exit_code == 0
+    read = validate(compose(user=tmp_path / "delays.yaml").values, ExperimentConfig).environment
+    assert read.delays.action == pytest.approx(0.12, abs=0.04)
+    assert read.delays.elastic
+    assert read.sensing.last_actions >= 4
+    with pytest.raises(PaddockError, match="does not run in real time"):
+        CliRunner().invoke(app, ["ppo_cartpole", "--steps", "2"], catch_exceptions=False)

@@ -30,6 +30,7 @@ VERBS = {
     "relay": ("paddock.cli.relay", "The meeting point of workers and a trainer; invitations for them."),
     "worker": ("paddock.cli.worker", "Collect for a trainer on another machine."),
     "trainer": ("paddock.cli.trainer", "Train from what workers collect; the same as train with experience=relay."),
+    "benchmark-realtime": ("paddock.cli.benchmark_realtime", "Where a real-time step's milliseconds go, and delays."),
     "list": ("paddock.cli.list", "Find runs: filter, sort, tags."),
     "show": ("paddock.cli.show", "Everything about one run."),
     "compare": ("paddock.cli.compare", "Runs side by side, with intervals and a report."),

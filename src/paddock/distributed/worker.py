@@ -30,6 +30,7 @@ from paddock.distributed.sessions import WorkerSession
 from paddock.distributed.spool import Spool
 from paddock.distributed.standby import Acting, Standby
 from paddock.distributed.wire.messages import Hello
+from paddock.environments.calls import EnvironmentAway
 from paddock.environments.spaces import spec_of
 from paddock.orchestration.build import make_controllers, make_environment
 from paddock.orchestration.schema import ExperimentConfig
@@ -121,6 +122,8 @@ class WorkerLoop:
         if (announce := getattr(self._env, "announce", None)) is not None:
             announce(Path(spool.name))  # Viewers of this machine find the worker's world there.
         self._collector = Collector(self._env, self.spec, seed=seed)
+        self._collector.while_away = self._wait_for_world
+        self._stop, self._away = threading.Event(), ""
         self._codec = ChunkCodec(
             self.spec,
             self._env.num_envs,
@@ -141,6 +144,7 @@ class WorkerLoop:
 
     def run(self, stop: threading.Event, *, episodes: int | None = None) -> Tally:
         """Collect until `stop` is set, or so many episodes have ended."""
+        self._stop = stop
         try:
             while not stop.is_set() and (episodes is None or self.tally.episodes < episodes):
                 self._turn(stop)
@@ -189,7 +193,10 @@ class WorkerLoop:
             self._chunk_began = time.monotonic()
         actor = self._expert or acting.controllers[acting.header.controller]
         self._collector.explores = acting.header.explores
-        result = self._collector.collect(actor, self._recorder, self._env.num_envs)
+        try:
+            result = self._collector.collect(actor, self._recorder, self._env.num_envs)
+        except EnvironmentAway:  # It is time to stop, and the world is not back.
+            return
         self._recorder.count(result)
         self.tally.steps += result.steps
         self.tally.episodes += result.episodes
@@ -260,6 +267,18 @@ class WorkerLoop:
         self._arrived.clear()
         self.tally.waited += time.monotonic() - began
 
+    def _wait_for_world(self, error: EnvironmentAway) -> None:
+        """The world stays away: say so, also to the trainer, until it is back."""
+        self._away = str(error)
+        self._tell(self._away)
+        while not error.is_back():
+            if self._stop.is_set():
+                raise error
+            self._report()
+            time.sleep(WAIT_SECONDS)
+        self._away = ""
+        self._tell("")
+
     def _tell(self, sentence: str) -> None:
         """Log what holds the worker up, once."""
         if sentence != self._told:
@@ -319,7 +338,7 @@ class WorkerLoop:
             "version_lag": float(self._lag()),
             "overdue_steps": float(tally.overdue),
             "spool_bytes": float(status.waiting_bytes),
-            "pause": status.pause[:LONGEST_PAUSE],
+            "pause": (status.pause or self._away)[:LONGEST_PAUSE],
         }
         if status.link.round_trip is not None:
             numbers["round_trip"] = status.link.round_trip

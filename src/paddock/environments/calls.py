@@ -26,10 +26,20 @@ _SHAPES = "_paddock_shapes"
 PLAIN = "observation"
 FRAMES = "env_frames"
 """Where `info` says how many simulator ticks a step took, if the environment repeats actions."""
+EXCLUDED = "excluded"
+"""Where `info` says of which copies, bool [N], a step is not to be learned from."""
 
 
 class EnvironmentFailure(PaddockError):
     """An environment raised, hung, died or gave what cannot be used. What it raised is the cause."""
+
+
+class EnvironmentAway(PaddockError):
+    """A world that stays away for now: the same call may be made again, best once `is_back()` is true."""
+
+    def __init__(self, sentence: str, is_back: Callable[[], bool]) -> None:
+        super().__init__(sentence)
+        self.is_back = is_back
 
 
 class CutOff(BaseException):

@@ -77,7 +77,7 @@ class Delayed(gymnasium.Wrapper):
         observation, reward, terminated, truncated, info = self.env.step(effective)
         self._step += 1
         if self._frames is not None:
-            self._frames.add(_batched(observation), self._frames.due(*key, [self._step]))
+            self._frames.add(_batched(observation), self._step, self._frames.due(*key, [self._step]))
         return self._seen(observation), reward, terminated, truncated, info
 
     def get_layer_state(self) -> dict[str, Any]:

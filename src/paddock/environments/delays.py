@@ -132,19 +132,23 @@ class FrameLine:
         self.depth = math.ceil((delays.observation + delays.observation_jitter) / time_step) + 1
         self.frames = {name: np.repeat(array[:, None], self.depth, axis=1) for name, array in first.items()}
         self.arrival = np.zeros((count, self.depth))
+        self.taken = np.zeros((count, self.depth))  # time-step of each frame
+        self.shown_taken = np.zeros(count)
         self.shown = {name: array.copy() for name, array in first.items()}
 
     def begin(self, rows: Flags, first: dict[str, NDArray[Any]]) -> None:
         """Episodes begin in `rows` [E]; their first observations (of those rows only) are seen at once."""
-        self.arrival[rows] = 0
+        self.arrival[rows] = 0.0
+        self.taken[rows], self.shown_taken[rows] = 0.0, 0.0
         for name, array in first.items():
             self.frames[name][rows] = array[:, None]
             self.shown[name][rows] = array
 
-    def add(self, frame: dict[str, NDArray[Any]], arrival: Doubles) -> None:
-        """A new reading, which arrives at so many time-steps [E] of its episode."""
-        self.arrival[:, 1:] = self.arrival[:, :-1].copy()
-        self.arrival[:, 0] = arrival
+    def add(self, frame: dict[str, NDArray[Any]], step: Any, arrival: Doubles) -> None:
+        """A new reading, of time-step `step` [E], which arrives at so many time-steps [E] of its episode."""
+        for times, newest in ((self.arrival, arrival), (self.taken, step)):
+            times[:, 1:] = times[:, :-1].copy()
+            times[:, 0] = newest
         for name, array in frame.items():
             kept = self.frames[name]
             kept[:, 1:] = kept[:, :-1].copy()
@@ -166,6 +170,7 @@ class FrameLine:
         is_there = self.arrival <= np.asarray(step)[:, None]
         rows = np.flatnonzero(is_there.any(axis=1))
         index = is_there[rows].argmax(axis=1)
+        self.shown_taken[rows] = self.taken[rows, index]
         for name, shown in self.shown.items():
             shown[rows] = self.frames[name][rows, index]
         return {name: shown.copy() for name, shown in self.shown.items()}
@@ -174,10 +179,11 @@ class FrameLine:
         return {
             "frames": {name: array.copy() for name, array in self.frames.items()},
             "shown": {name: array.copy() for name, array in self.shown.items()},
-            "arrival": self.arrival.copy(),
+            **{name: getattr(self, name).copy() for name in ("arrival", "taken", "shown_taken")},
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        self.arrival[...] = state["arrival"]
+        for name in ("arrival", "taken", "shown_taken"):
+            getattr(self, name)[...] = state[name]
         for name, array in self.frames.items():
             array[...], self.shown[name][...] = state["frames"][name], state["shown"][name]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from paddock.components.learning import set_frozen
@@ -26,6 +26,7 @@ from paddock.experiments.store.store import register
 from paddock.orchestration.checkpoint import Checkpoint
 from paddock.orchestration.collaborators import Collaborators
 from paddock.orchestration.loggers import JsonLines, Logger, Row, rewind_log
+from paddock.orchestration.pauses import Pauses
 from paddock.orchestration.phase_scheduler import COLLECT, EVALUATE, Action, PhaseConfig
 from paddock.orchestration.policies import BEST, LATEST
 from paddock.orchestration.schema import ExperimentConfig
@@ -92,6 +93,7 @@ class Orchestrator:
         self._entered: str | None = None  # the phase of what was last done, which the next row is about
         self._seconds_before = 0.0
         self.service = given.make_service(OrchestratedRun(self))
+        self._pauses = Pauses(self, self._save)
 
     def run(self) -> Outcome:
         """Train to the end, or until asked to stop; either way everything is saved and closed."""
@@ -171,7 +173,7 @@ class Orchestrator:
                 self._save()
             self.service.handle_requests()
             if self.control.pause_requested_by is not None:
-                self._pause()
+                self._pauses.on_request()
             if self.control.stop_requested_by is not None:
                 return
 
@@ -207,8 +209,11 @@ class Orchestrator:
         self.scheduler.advance(action, steps=taken["agent_steps"], updates=taken["updates"])
 
     def _collect(self, action: Action) -> None:
+        collect = partial(self.workflow.collect_step, action.steps, phase=action.phase)
         with self._stopwatch.timing("collect"):
-            result = self.workflow.collect_step(action.steps, phase=action.phase)
+            result = self._pauses.collect(collect, self.context.buffers.get(action.phase.buffer or ""))
+        if result is None:
+            return
         self.counters.agent_steps += result.steps
         self.counters.env_frames += result.extras.get("env_frames", result.steps)
         self.metrics.add(result.metrics)
@@ -277,23 +282,10 @@ class Orchestrator:
             self._export(BEST, results)
             self._is_save_wanted = True  # once the scheduler knows that this evaluation is over
 
-    def _pause(self) -> None:
-        """Save and wait until somebody lets the run go on or ends it; the time does not count as training."""
-        began, by = time.perf_counter(), self.control.pause_requested_by
-        self._save()
-        self.run_folder.write_manifest(status="paused")
-        self.run_folder.event("paused", agent_steps=self.counters.agent_steps, by=by)
-        log.warning(
-            "paused by %s. Go on: kill -CONT %d. Save and leave: Ctrl-C or kill %d.", by, os.getpid(), os.getpid()
-        )
-        self.is_paused = True
-        self.control.wait_while_paused(self.service.handle_requests)
-        self.is_paused = False
-        paused = time.perf_counter() - began
-        self._started += paused
-        self._last_save += paused
-        self.run_folder.write_manifest(status="running")
-        self.run_folder.event("continued", agent_steps=self.counters.agent_steps, paused_seconds=round(paused, 3))
+    def leave_out(self, seconds: float) -> None:
+        """Time that is no training."""
+        self._started += seconds
+        self._last_save += seconds
 
     def _enter_phase(self, phase: PhaseConfig) -> None:
         self.context.controllers.select(phase.controller)

@@ -17,7 +17,14 @@ from paddock.core.seeding import derive_seed
 from paddock.core.specs import Spec
 from paddock.core.trees import map_tree
 from paddock.environments import calls
-from paddock.environments.calls import FRAMES, as_dict, final_observations, frames_of
+from paddock.environments.calls import (
+    EXCLUDED,
+    FRAMES,
+    EnvironmentAway,
+    as_dict,
+    final_observations,
+    frames_of,
+)
 from paddock.environments.common_starts import reset_alike
 from paddock.rollout.actor import ActorModule, ActorState
 from paddock.rollout.experience import (
@@ -40,7 +47,8 @@ class Collector:
     Both of Gymnasium's autoreset modes are understood. With next-step autoreset the step after an episode's end
     only resets: it is marked invalid, and counts neither as a step nor into an episode.
 
-    `after_step`, where set, is called after every vector step: for viewers.
+    `after_step`, where set, is called after every vector step: for viewers. `while_away`, where set, is called when the
+    world stays away: it comes back when the same call should be tried again, or raises to break the collection off.
     """
 
     def __init__(self, env: VectorEnv, spec: Spec, *, seed: int) -> None:
@@ -64,6 +72,7 @@ class Collector:
         self.steps_under_way = 0  # taken in a collection that has not ended yet
         self.explores = True  # else the most likely action is taken
         self.after_step: Callable[[], None] | None = None
+        self.while_away: Callable[[EnvironmentAway], None] | None = None
         self.workers: tuple[WorkerState, ...] = ()  # The environments are in this process.
 
     @property
@@ -148,11 +157,14 @@ class Collector:
         # No copy on the CPU.
         observation = {name: torch.from_numpy(array).to(device) for name, array in self.observation.items()}
         action, self._actor_state = actor.act(observation, self._actor_state, deterministic=not self.explores)
-        next_observation, reward, terminated, truncated, info = calls.step(self.env, actor.to_environment(action))
+        chosen = actor.to_environment(action)
+        next_observation, reward, terminated, truncated, info = self._patiently(lambda: calls.step(self.env, chosen))
         next_observation = as_dict(next_observation)
         _check_finite(next_observation, reward)
         done = terminated | truncated
-        valid = ~self._is_fresh
+        acted = ~self._is_fresh
+        excluded = info.get(EXCLUDED)
+        valid = acted if excluded is None else acted & ~excluded
         transition: dict[str, Any] = {
             "observation": self.observation,
             "action": action.cpu().numpy(),
@@ -183,8 +195,8 @@ class Collector:
         if self._resets_next_step:
             self._is_fresh = done
             # What an actor remembers of the step that only reset is not of the new episode either.
-            begins = ~valid
-        self._is_first = begins
+            begins = ~acted
+        self._is_first = begins if excluded is None else begins | excluded
         if self._actor_state is not None and (begins | done).any():
             rows = np.flatnonzero(begins | done)
             self._actor_state = _reset_rows(self._actor_state, actor.initial_state(len(rows)), rows)
@@ -193,6 +205,16 @@ class Collector:
         if (after_step := self.after_step) is not None:  # Read once: another thread sets and removes it.
             after_step()
         return decisions
+
+    def _patiently(self, call: Callable[[], Any]) -> Any:
+        """What a call gives, made again and again while the world is away."""
+        while True:
+            try:
+                return call()
+            except EnvironmentAway as error:
+                if self.while_away is None:
+                    raise
+                self.while_away(error)
 
     def _keep(self, observation: Arrays) -> Arrays:
         """A copy of parts that the environment may overwrite with its next step."""
@@ -208,7 +230,7 @@ class Collector:
         self._actor_state = self._actor_state if is_understood else fresh
 
     def _reset(self, seed: int) -> None:
-        observation, _ = calls.reset(self.env, seed=seed)
+        observation, _ = self._patiently(lambda: calls.reset(self.env, seed=seed))
         self.observation = self._keep(as_dict(observation))
         self._episode_return[:] = 0
         self._episode_length[:] = 0

@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from paddock.core.errors import InputError
 from paddock.environments.base import EnvironmentConfig, SingleCopyError
-from paddock.environments.calls import set_name
+from paddock.environments.calls import EXCLUDED, set_name
 from paddock.environments.realtime.clock import Clock, VirtualClock, WallClock
 from paddock.environments.realtime.interface import LAST_ACTIONS, InterfaceError, dotted, load_interface, part_names
 from paddock.environments.realtime.loop import LoopSettings, RealTimeLoop
@@ -69,6 +69,7 @@ class RealTimeConfig(EnvironmentConfig):
     observation_names: list[str] | None = None
     stall_timeout: float = Field(default=5.0, gt=0)
     reset_timeout: float | None = Field(default=60.0, gt=0)
+    exclude_overruns: bool = False
     clock: Literal["wall", "virtual"] = "wall"
 
     @model_validator(mode="before")
@@ -97,7 +98,9 @@ def make(config: RealTimeConfig, num_envs: int, render_mode: str | None = None) 
         )
     build = partial(load_interface(config.interface), *config.interface_args, **config.interface_kwargs)
     loop = RealTimeLoop(build, config.loop_settings(), CLOCKS[config.clock](), config.interface)
-    return RealTimeVectorEnv(loop, names=config.observation_names, render_mode=render_mode)
+    return RealTimeVectorEnv(
+        loop, names=config.observation_names, render_mode=render_mode, exclude_overruns=config.exclude_overruns
+    )
 
 
 class RealTimeVectorEnv(VectorEnv):
@@ -109,8 +112,14 @@ class RealTimeVectorEnv(VectorEnv):
     """
 
     def __init__(
-        self, loop: RealTimeLoop, *, names: Sequence[str] | None = None, render_mode: str | None = None
+        self,
+        loop: RealTimeLoop,
+        *,
+        names: Sequence[str] | None = None,
+        render_mode: str | None = None,
+        exclude_overruns: bool = False,
     ) -> None:
+        self._excludes_overruns = exclude_overruns
         self.loop, self.render_mode, self.num_envs = loop, render_mode, 1
         try:
             if render_mode is not None and not hasattr(loop.interface, "render"):
@@ -147,6 +156,33 @@ class RealTimeVectorEnv(VectorEnv):
         """What the interface and its agent live by."""
         return self.loop.clock
 
+    # rtgym's names, for code that was written for it.
+
+    @property
+    def default_action(self) -> NDArray[Any]:
+        """What is sent while an episode begins."""
+        return self.loop.default_action
+
+    def set_default_action(self, action: NDArray[Any]) -> None:
+        self.loop.set_default_action(action)
+
+    def set_time_step_duration(self, duration: float, factor: float | None = None) -> None:
+        self.loop.set_time_step_duration(duration, factor)
+
+    def set_start_obs_capture(self, start: float) -> None:
+        self.loop.set_start_obs_capture(start)
+
+    def set_ep_max_length(self, length: int | None) -> None:
+        self.loop.set_ep_max_length(length)
+
+    def wait(self) -> None:
+        """Let the interface wait; the episode has to be reset afterwards only if it had ended."""
+        self.loop.wait()
+
+    def benchmarks(self) -> dict[str, tuple[float, float]]:
+        """rtgym's six figures, s: (mean, mean deviation), exponentially weighted over the newest time-steps."""
+        return self.loop.durations.polyak()
+
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, NDArray], dict[str, Any]]:
@@ -167,6 +203,9 @@ class RealTimeVectorEnv(VectorEnv):
             raise
         self._episode.add(timing)
         told = {**_as_arrays(info), "realtime": timing.as_info()}
+        if self._excludes_overruns:
+            # The time-step that a reset begins is late by the reset, and a step like any other.
+            told[EXCLUDED] = np.array([timing.timed_out and self._episode.steps > 1])
         if terminated or truncated:
             self._is_due_to_reset = True
             told["final_info"] = {**_as_arrays(info), "realtime": self._episode.as_final_info()}

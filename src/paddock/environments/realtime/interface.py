@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from paddock.config.schema import load_target
 from paddock.core.errors import InputError, PaddockError
+from paddock.environments.calls import EnvironmentAway
 
 METHODS = (
     "get_observation_space",
@@ -25,6 +26,10 @@ LAST_ACTIONS = "last_actions"
 
 class InterfaceError(PaddockError):
     """An interface gave what does not fit its spaces, or does not come back."""
+
+
+class InterfaceAway(InterfaceError, EnvironmentAway):
+    """An interface that has not come back in time, and may still do so."""
 
 
 class Interface(Protocol):

@@ -10,15 +10,16 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from paddock.environments.realtime.benchmark import StepDurations
 from paddock.environments.realtime.clock import SECOND, Clock, nanoseconds
 from paddock.environments.realtime.elastic import ElasticGrid
-from paddock.environments.realtime.interface import InterfaceError, check_interface, check_spaces
+from paddock.environments.realtime.interface import InterfaceAway, check_interface, check_spaces
 from paddock.environments.realtime.thread import InterfaceThread
 from paddock.environments.realtime.timing import STALL, StepTiming
 
@@ -73,6 +74,8 @@ class RealTimeLoop:
         self._due = self._returned = 0
         self._steps = 0
         self._seen: tuple[Any, ...] = ()
+        self.durations = StepDurations()
+        self._sent: int | None = None  # when the control of the time-step before went out
         try:
             self._call("construction", lambda: self._construct(make))
         except BaseException:
@@ -102,7 +105,8 @@ class RealTimeLoop:
         """(observation, reward, terminated, truncated, info, timing) of the time-step that ends now."""
         if not self._is_running:
             raise RuntimeError("step was called without a reset before it")
-        inference = self.clock.now() - self._returned
+        called = self.clock.now()
+        inference = called - self._returned
         self._buffer.append(np.array(action))
         try:
             if not self._thread.join(self._due + nanoseconds(self.settings.stall_timeout)):
@@ -110,6 +114,7 @@ class RealTimeLoop:
         except BaseException:
             self._is_running = False
             raise
+        joined = self.clock.now()
         found: _Captured = self._thread.take()
         self._seen = found.observation
         self._steps += 1
@@ -123,8 +128,55 @@ class RealTimeLoop:
             self._begin(inference)
         self._returned = self.clock.now()
         found.timing.observation_age = (self._returned - found.began) / SECOND
+        self._note(called, joined, found.timing)
         observation = (*found.observation, *self._shown_actions())
         return observation, found.reward, found.terminated, truncated, found.info, found.timing
+
+    def _note(self, called: int, joined: int, timing: StepTiming) -> None:
+        """The figures of this call and of the time-step that it ends."""
+        self.durations.timed_out += timing.timed_out
+        self.durations.add(
+            step_duration=(self._returned - called) / SECOND,
+            join_duration=(joined - called) / SECOND,
+            inference_duration=timing.inference,
+            send_control_duration=timing.send,
+            get_obs_duration=timing.capture,
+        )
+
+    def set_time_step_duration(self, seconds: float, factor: float | None = None) -> None:
+        """Time-steps of another duration, from the one after the running one on; factor: of the time-out."""
+        factor = self.settings.time_step_timeout_factor if factor is None else factor
+        self._change(time_step_duration=seconds, time_step_timeout_factor=factor)
+        self._grid.duration, self._grid.tolerance = nanoseconds(seconds), nanoseconds(seconds * factor)
+
+    def set_start_obs_capture(self, seconds: float) -> None:
+        """Captures begin so long after a time-step's start, likewise."""
+        self._change(start_obs_capture=seconds)
+        self._grid.capture_after = nanoseconds(seconds)
+
+    def set_ep_max_length(self, steps: int | None) -> None:
+        """Episodes are truncated after so many steps; None: never."""
+        self._change(ep_max_length=steps)
+
+    def set_default_action(self, action: NDArray[Any]) -> None:
+        """What is sent while an episode begins."""
+        self._change()
+        self.default_action = np.array(action, self.action_space.dtype).reshape(self.action_space.shape)
+
+    def _change(self, **values: Any) -> None:
+        """New settings, once the running time-step is over."""
+        if not self.clock.wait_for(lambda: self._thread.is_idle, self._deadline()):
+            raise self._away()
+        self.settings = replace(self.settings, **values)
+
+    def call(self, doing: str, job: Callable[[], Any]) -> Any:
+        """What a job gives in the interface's thread, between episodes. No time limit holds for it."""
+        self._finish_time_step()
+        self._is_running = False
+        self._doing = doing
+        self._thread.start(job)
+        self._thread.join(None)
+        return self._thread.take()
 
     def wait(self) -> None:
         """Let the interface wait, if it can. A time-out of the next time-step is then not the agent's."""
@@ -180,6 +232,9 @@ class RealTimeLoop:
         self._doing = "send_control"
         interface.send_control(control if prepare is None else prepare(control))
         sent = clock.now()
+        if self._sent is not None and self._steps:  # Not over a reset.
+            self.durations.add(time_step_duration=(sent - self._sent) / SECOND)
+        self._sent = sent
         late_by, is_anew = self._grid.begin(sent)
         timing.send, timing.late_by = (sent - began) / SECOND, late_by / SECOND
         timing.timed_out = is_anew and not is_excused
@@ -224,10 +279,11 @@ class RealTimeLoop:
         timeout = self.settings.reset_timeout
         return None if timeout is None else self.clock.now() + nanoseconds(timeout)
 
-    def _away(self) -> InterfaceError:
-        return InterfaceError(
+    def _away(self) -> InterfaceAway:
+        return InterfaceAway(
             f"the interface '{self.name}' has not come back from {self._doing} for {self.settings.reset_timeout:g} s; "
-            "see whether the robot or the game still runs. environment.reset_timeout says how long is waited."
+            "see whether the robot or the game still runs. environment.reset_timeout says how long is waited.",
+            is_back=lambda: self._thread.is_idle,
         )
 
     def _observed(self, entries: tuple[Any, ...]) -> tuple[NDArray[Any], ...]:

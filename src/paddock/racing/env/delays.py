@@ -67,7 +67,12 @@ class DelayedReadings:
         """The readings of the step that was just driven."""
         world, rows = self._world, self._rows
         step = world.steps[rows]
-        self.line.add(as_dict(observation), self.line.due(world.seed, self._cars, world.episode[rows], step))
+        self.line.add(as_dict(observation), step, self.line.due(world.seed, self._cars, world.episode[rows], step))
+
+    @property
+    def age(self) -> NDArray[np.float64]:
+        """[E] control steps between what was last seen and the newest reading."""
+        return self._world.steps[self._rows] - self.line.shown_taken
 
     def seen(self, last_actions: Values, after: float = 0.0) -> Any:
         """What agents have, `after` time-steps after the last step; last_actions: [E, L, A], newest first."""

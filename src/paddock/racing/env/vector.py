@@ -78,7 +78,7 @@ class RacingVectorEnv(VectorEnv):
         sensors = self.observations.sensors(reading_stride)
         self.world = build_world(self.config, sensors, num_envs, substep_actions=is_late)
         self.commands: DelayedCommands | None = None  # None: they act at once
-        self._delayed: DelayedReadings | None = None  # None: they are seen at once
+        self.delayed: DelayedReadings | None = None  # None: they are seen at once
         if is_late:
             self.commands = (commands or DelayedCommands)(delays, self.world, self._rows)
         self.readings: Any = self.world if reading_stride == 1 else StridedHistory(self.world, reading_stride)
@@ -96,7 +96,7 @@ class RacingVectorEnv(VectorEnv):
         self._episode_return = np.zeros(num_envs, dtype=np.float64)
         self._episode_terms = np.zeros((terms, num_envs), dtype=np.float64)
         if delays.delays_observations:
-            self._delayed = DelayedReadings(delays, self.world, self._rows, self.observations, self._read(self._rows))
+            self.delayed = DelayedReadings(delays, self.world, self._rows, self.observations, self._read(self._rows))
 
     # --- Gymnasium ---
 
@@ -160,8 +160,8 @@ class RacingVectorEnv(VectorEnv):
         if self._opponents is not None:
             self._opponents.drive(self._command)
         self.world.step(self._command if self.commands is None else self.commands.plan(self._command))
-        if self._delayed is not None:
-            self._delayed.add(self._read(self._rows))
+        if self.delayed is not None:
+            self.delayed.add(self._read(self._rows))
         inputs = self._reward_inputs()
         ended = self.rewards.terminated(inputs)
         reward, parts = self.rewards.compute(inputs, ended)
@@ -234,14 +234,14 @@ class RacingVectorEnv(VectorEnv):
         self._episode_terms[:, mask] = 0.0
         if self.commands is not None:
             self.commands.begin(mask)
-        if self._delayed is not None:
-            self._delayed.begin(mask, self._read(np.flatnonzero(mask) * self._group, self._last_actions[mask]))
+        if self.delayed is not None:
+            self.delayed.begin(mask, self._read(np.flatnonzero(mask) * self._group, self._last_actions[mask]))
         if self.rewards.needs_reference:
             self.rewards.start(self._reward_inputs(), cars)
 
     def _lines(self) -> dict[str, Any]:
         """What is on its way, by name."""
-        lines = {"delayed_commands": self.commands, "delayed_readings": self._delayed}
+        lines = {"delayed_commands": self.commands, "delayed_readings": self.delayed}
         return {name: part for name, part in lines.items() if part is not None}
 
     def _start_of_group(self, name: str, value: Any) -> NDArray[Any]:
@@ -254,7 +254,7 @@ class RacingVectorEnv(VectorEnv):
 
     def _observe(self, rows: Rows, after: float = 0.0) -> Any:
         """What agents have, `after` control steps after the last step."""
-        return self._read(rows) if self._delayed is None else self._delayed.seen(self._last_actions, after)
+        return self._read(rows) if self.delayed is None else self.delayed.seen(self._last_actions, after)
 
     def _read(self, rows: Rows, last_actions: NDArray[np.float32] | None = None) -> Any:
         """The sensors of the cars in `rows` as they are now."""

@@ -28,6 +28,7 @@ START_SECONDS = 180.0  # the simulator may have to be compiled first
 ANSWER_SECONDS = 10.0
 ADDRESS = "world.json"  # how a world's process is reached, in a folder of its starter's
 LOOK_SECONDS = 0.5
+END_SECONDS = 10.0
 Captured = tuple[dict[str, Any], float, bool, dict[str, Any]]
 
 
@@ -186,7 +187,7 @@ class WorldProcess(Asking):
 
     def _end(self) -> None:
         try:
-            self._process.wait(2.0)
+            self._process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -36,7 +36,7 @@ class RealTimeLapEvaluator(LapEvaluator):
             return super().__call__(actor, make_env, episodes=episodes, seed=seed, deterministic=deterministic)
         config = _config_of(make_env)
         with evaluation_mode(actor, seed):
-            return drive_in_real_time(actor, config, starts=episodes, seed=seed, deterministic=deterministic)
+            return drive_in_real_time(actor, config, starts=episodes, seed=seed, deterministic=deterministic)[0]
 
     def _environment(self, make_env: MakeEnv, cars: int) -> RacingVectorEnv:
         if cars not in self._envs:
@@ -61,8 +61,9 @@ def drive_in_real_time(
     seed: int,
     deterministic: bool = True,
     only: int | None = None,
-) -> Laps:
-    """One flying lap from each of `starts` standing starts, as `drive_laps` does. only: just this one of them."""
+) -> tuple[Laps, list[dict[str, float]]]:
+    """One flying lap from each of `starts` standing starts, as `drive_laps` does; and of each start its `steps`, how
+    many of them `timed_out`, and the median of `late_by`, s. only: just this one of them."""
     with_rules = with_evaluation_rules(config)
     assert isinstance(with_rules, RacingRealTimeConfig)
     tracks, car = tracks_of(config), car_of(config)
@@ -80,7 +81,7 @@ def drive_in_real_time(
             rows.append({**_drive(env, driver, seed, options, limit), "lap": reference, "start": start})
     finally:
         env.close()
-    return Laps(
+    laps = Laps(
         track=[tracks[index[row["start"]]].name for row in rows],
         start=places[list(chosen)],
         lap_time=np.array([row["lap_time"] for row in rows]),
@@ -92,6 +93,7 @@ def drive_in_real_time(
         wheels_off=np.array([row["wheels_off"] for row in rows]),
         returns=np.array([row["returns"] for row in rows]),
     )
+    return laps, [{name: row[name] for name in ("steps", "timed_out", "late_by")} for row in rows]
 
 
 def _drive(
@@ -102,6 +104,7 @@ def _drive(
     time_step = 1.0 / env.config.control_rate
     found: dict[str, Any] = {"lap_time": np.nan, "sectors": [np.nan] * 3, "distance": 0.0}
     found |= {"off_track": 0.0, "wheels_off": 0.0, "returns": 0.0, "timed_out": 0, "steps": 0}
+    late: list[float] = []
     while found["steps"] < limit:
         observation, reward, terminated, truncated, info = env.step(driver.act(observation, None))  # type: ignore[arg-type]
         found["steps"] += 1
@@ -109,10 +112,11 @@ def _drive(
         found["distance"] = float(info["distance"][0])
         found["off_track"] += float(info["off_track"][0]) * time_step
         found["wheels_off"] += float(info["wheels_off"][0] > 0) * time_step
+        late.append(float(info["realtime"]["late_by"][0]))
         found["timed_out"] += int(info["realtime"]["timed_out"][0])
         if info["lap_completed"][0]:
             found["lap_time"], found["sectors"] = float(info["lap_time"][0]), list(info["sector_times"][0])
             break
         if terminated[0] or truncated[0]:
             break
-    return found
+    return {**found, "late_by": float(np.median(late))}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from gymnasium import spaces
@@ -48,6 +48,7 @@ class RacingRealTimeConfig(RacingConfig):
     time_step_timeout_factor: float = Field(default=1.0, ge=0)
     stall_timeout: float = Field(default=5.0, gt=0)
     reset_timeout: float | None = Field(default=180.0, gt=0)
+    exclude_overruns: bool = False
 
     @model_validator(mode="after")
     def _check_action(self) -> RacingRealTimeConfig:
@@ -76,6 +77,8 @@ class RacingRealTimeConfig(RacingConfig):
 
 class RacingInterface:
     """The racing world with the methods of rtgym's interfaces. Observes the parts of `racing` but for last actions."""
+
+    probe_options: ClassVar = {"speed": 0.0}  # A standing car shows nothing but the wheels that turn.
 
     def __init__(self, config: RacingRealTimeConfig) -> None:
         self.config = config
@@ -147,7 +150,7 @@ def make(config: RacingRealTimeConfig, num_envs: int, render_mode: str | None = 
         raise InputError(f"environment '{NAME}' draws no pictures; film the policy in environment=racing.")
     clock: Clock = VirtualClock() if config.clock == "virtual" else WallClock()
     loop = RealTimeLoop(partial(RacingInterface, config), config.loop_settings(), clock, NAME)
-    return RacingRealTimeEnv(RealTimeVectorEnv(loop), config)
+    return RacingRealTimeEnv(RealTimeVectorEnv(loop, exclude_overruns=config.exclude_overruns), config)
 
 
 class RacingRealTimeEnv(VectorWrapper):

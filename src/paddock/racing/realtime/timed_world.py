@@ -70,6 +70,8 @@ class TimedWorld:
         observation = self.env._observe(self.env._rows, after)
         reward, self._reward = self._reward, 0.0
         info = self._info()
+        behind = 0.0 if self.env.delayed is None else float(self.env.delayed.age[0])
+        info["observation_age"] = (after + behind) * self._step / SECOND
         self._laps.clear()
         return self._parts(observation), reward, self._has_ended, info
 
