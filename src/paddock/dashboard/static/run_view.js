@@ -7,6 +7,7 @@ import { compact, duration, empty, html, isNumber, lapTime, number, replace, sta
 import { Live } from './live.js';
 import { Events, Policies } from './records.js';
 import { Stage } from './stage.js';
+import { TimeBudget } from './time_budget.js';
 import { Workers } from './workers.js';
 
 const ENDS = new Set(['finished', 'stopped', 'failed', 'crashed', 'damaged', 'pruned']);
@@ -29,6 +30,7 @@ class RunPage {
     this.rewards = new Rewards(id);
     this.events = new Events();
     this.workers = new Workers();
+    this.budget = new TimeBudget();
     this.charts = new Charts([{ id, name: details.name }]);
     this._build();
     this._show(details);
@@ -62,7 +64,7 @@ class RunPage {
         html('div', { class: 'left' }, this.stage.element, html('dl', { class: 'tiles' },
           Object.entries(this.tiles).map(([name, node]) => html('div', { title: MEANING[name] }, html('dt', {}, name), html('dd', {}, node)))), this.events.element),
         html('div', { class: 'right' }, this.controls.element, this.over, this.rewards.element, this.policies.element)),
-      this.workers.element,
+      this.workers.element, this.budget.element,
       html('section', { class: 'card' }, html('div', { class: 'row spread' }, html('h2', {}, 'Curves'), this._overlay()), this.charts.element));
   }
 
@@ -159,6 +161,7 @@ class RunPage {
     this.rewards.setWeights(status.rewards, (this.details.can ?? []).includes('reward'));
     this.rewards.setPaid(status.latest);
     this.workers.set(status.workers ?? [], status.latest ?? {});
+    this.budget.set(status.latest ?? {});
     if ('policy' in status) this.policies.setLoaded(status.policy);
     this._tiles(status, status.latest ?? {});
     if (status.phase !== this.details.phase) this._phases(this.details.phases ?? [], status.phase);

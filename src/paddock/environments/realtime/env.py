@@ -208,7 +208,9 @@ class RealTimeVectorEnv(VectorEnv):
             told[EXCLUDED] = np.array([timing.timed_out and self._episode.steps > 1])
         if terminated or truncated:
             self._is_due_to_reset = True
-            told["final_info"] = {**_as_arrays(info), "realtime": self._episode.as_final_info()}
+            summary = self._episode.as_final_info()
+            summary["time_step"] = np.array([self.loop.settings.time_step_duration])
+            told["final_info"] = {**_as_arrays(info), "realtime": summary}
         return self._parts(observation), np.array([reward]), np.array([terminated]), np.array([truncated]), told
 
     def render(self) -> tuple[Any, ...] | None:
