@@ -5,9 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from playwright.sync_api import expect
-
 from pitwall import seen
+from playwright.sync_api import expect
 from test_page_workers import wait_for_run
 
 OPTIONS = [
@@ -34,8 +33,14 @@ def test_the_page_shows_the_time_step_budget_and_the_car_of_a_realtime_run(serve
     expect(budget.get_by_text(re.compile(r"^of 50 ms"))).to_be_visible()
     for name in ("capture", "send", "inference", "slack"):
         expect(budget.locator(f"dl .{name} dd")).to_have_text(re.compile(r"^[\d.]+ ms$"))
-    widths = page.evaluate("[...document.querySelectorAll('.budget .bar i')].map((one) => parseFloat(one.style.width))")
+    widths = page.evaluate(
+        "[...document.querySelectorAll('.budget .spent i')].map((one) => parseFloat(one.style.width))"
+    )
     assert sum(widths) == pytest.approx(100.0, abs=0.5)
+    for name in ("capture", "send", "inference", "slack"):
+        box = budget.locator(f".spent .{name}").bounding_box()
+        assert box["height"] > 10
+        assert box["width"] > 0
     # The trainer shows the car of its worker's world, which is in a third process.
     seen(page, "s.snapshot && s.frames > 5")
     page.set_viewport_size({"width": 390, "height": 844})

@@ -18,7 +18,7 @@ export class TimeBudget {
     this.slack = this._part('Slack', 'slack', 'What is left of the time-step');
     this.missed = html('span', { class: 'soft small' });
     const all = [...this.parts, this.slack];
-    this.bar = html('div', { class: 'bar', role: 'img' }, all.map((part) => part.share));
+    this.bar = html('div', { class: 'spent', role: 'img' }, all.map((part) => part.share));
     this.element = html('section', { class: 'card budget', 'aria-label': 'Time-step budget', hidden: true },
       html('div', { class: 'row spread' }, html('h2', {}, 'Time-step budget'), this.missed), this.bar,
       html('dl', { class: 'row' }, all.map((part) => part.legend)));
