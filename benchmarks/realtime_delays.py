@@ -102,10 +102,10 @@ def by_the_clock(folder: Path, starts: int, clock: str) -> list[dict[str, Any]]:
     return [json.loads(process.communicate()[0]) for process in started]
 
 
-def drive(runs: Path, seeds: list[int], starts: int) -> None:
+def drive(runs: Path, seeds: list[int], starts: int, kinds: list[str]) -> None:
     """A row for every policy, as JSON lines."""
     for seed in seeds:
-        for kind in TRAINED:
+        for kind in kinds:
             folder = policy_of(runs, kind, seed)
             fast = in_virtual_time(folder, 64)
             same = [one for one in by_the_clock(folder, starts, "virtual") if one["ratio"]]
@@ -121,6 +121,7 @@ def drive(runs: Path, seeds: list[int], starts: int) -> None:
                 "same_starts_virtual": f"{len(same)}/{starts}",
                 "same_starts_virtual_ratio": round(float(np.mean([one["ratio"] for one in same])), 4) if same else None,
                 "steps": sum(one["steps"] for one in timed),
+                "overruns": sum(one["overruns"] for one in timed),
                 "timed_out": sum(one["timed_out"] for one in timed),
                 "late_by_median_ms": round(1000 * float(np.median([one["late_by"] for one in timed])), 2),
             }
@@ -132,6 +133,7 @@ def main() -> None:
     parser.add_argument("what", choices=["train", "drive", "start"])
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--kinds", nargs="+", choices=list(TRAINED), default=list(TRAINED))
     parser.add_argument("--steps", type=int, default=8_000_000, help="of training")
     parser.add_argument("--starts", type=int, default=4, help="in real time")
     parser.add_argument("--policy", type=Path, help="of one start")
@@ -141,7 +143,7 @@ def main() -> None:
     if given.what == "train":
         train(given.runs, given.seeds, given.steps)
     elif given.what == "drive":
-        drive(given.runs, given.seeds, given.starts)
+        drive(given.runs, given.seeds, given.starts, given.kinds)
     else:
         print(json.dumps(one_start(given.policy, given.start, given.starts, given.clock)))
 

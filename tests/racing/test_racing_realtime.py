@@ -185,7 +185,7 @@ def test_laps_in_real_time_are_those_of_virtual_time():
     fast = drive_laps(env, PolicyDriver(Straight(), 2, seed=1, deterministic=True), seed=1)
     assert fast.finished.all()
     assert all(note["timed_out"] == 0 < note["steps"] for note in notes)
-    for name in ("lap_time", "reference", "sectors", "distance", "wheels_off", "returns", "start"):
+    for name in ("lap_time", "reference", "sectors", "distance", "wheels_off", "returns", "start", "clean"):
         np.testing.assert_allclose(getattr(timed, name), getattr(fast, name), rtol=1e-6)
     alone, _ = drive_in_real_time(Straight(), realtime_config(config, clock="virtual"), starts=2, seed=1, only=1)
     assert alone.lap_time[0] == timed.lap_time[1]

@@ -63,7 +63,7 @@ def drive_in_real_time(
     only: int | None = None,
 ) -> tuple[Laps, list[dict[str, float]]]:
     """One flying lap from each of `starts` standing starts, as `drive_laps` does; and of each start its `steps`, how
-    many of them `timed_out`, and the median of `late_by`, s. only: just this one of them."""
+    many were late by a time-step (`overruns`) or `timed_out`, and the median of `late_by`, s. only: just this one of them."""
     with_rules = with_evaluation_rules(config)
     assert isinstance(with_rules, RacingRealTimeConfig)
     tracks, car = tracks_of(config), car_of(config)
@@ -92,8 +92,9 @@ def drive_in_real_time(
         off_track=np.array([row["off_track"] for row in rows]),
         wheels_off=np.array([row["wheels_off"] for row in rows]),
         returns=np.array([row["returns"] for row in rows]),
+        clean=np.array([row["clean"] for row in rows]),
     )
-    return laps, [{name: row[name] for name in ("steps", "timed_out", "late_by")} for row in rows]
+    return laps, [{name: row[name] for name in ("steps", "overruns", "timed_out", "late_by")} for row in rows]
 
 
 def _drive(
@@ -103,7 +104,15 @@ def _drive(
     observation, _ = env.reset(seed=seed, options=options)
     time_step = 1.0 / env.config.control_rate
     found: dict[str, Any] = {"lap_time": np.nan, "sectors": [np.nan] * 3, "distance": 0.0}
-    found |= {"off_track": 0.0, "wheels_off": 0.0, "returns": 0.0, "timed_out": 0, "steps": 0}
+    found |= {
+        "off_track": 0.0,
+        "wheels_off": 0.0,
+        "returns": 0.0,
+        "clean": False,
+        "overruns": 0,
+        "timed_out": 0,
+        "steps": 0,
+    }
     late: list[float] = []
     while found["steps"] < limit:
         observation, reward, terminated, truncated, info = env.step(driver.act(observation, None))  # type: ignore[arg-type]
@@ -113,9 +122,11 @@ def _drive(
         found["off_track"] += float(info["off_track"][0]) * time_step
         found["wheels_off"] += float(info["wheels_off"][0] > 0) * time_step
         late.append(float(info["realtime"]["late_by"][0]))
+        found["overruns"] += int(late[-1] >= time_step)
         found["timed_out"] += int(info["realtime"]["timed_out"][0])
         if info["lap_completed"][0]:
             found["lap_time"], found["sectors"] = float(info["lap_time"][0]), list(info["sector_times"][0])
+            found["clean"] = bool(info["lap_clean"][0])
             break
         if terminated[0] or truncated[0]:
             break

@@ -45,7 +45,8 @@ class RacingRealTimeConfig(RacingConfig):
     num_envs: Literal[1] = 1
     clock: Literal["wall", "virtual"] = "wall"
     process: bool = True
-    time_step_timeout_factor: float = Field(default=1.0, ge=0)
+    # Sensors have a new reading every time-step: a grid that begins anew would see each of them later than before.
+    time_step_timeout_factor: float = Field(default=4.0, ge=0)
     stall_timeout: float = Field(default=5.0, gt=0)
     reset_timeout: float | None = Field(default=180.0, gt=0)
     exclude_overruns: bool = False

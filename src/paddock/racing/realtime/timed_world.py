@@ -17,6 +17,7 @@ from paddock.racing.env.config import RacingConfig
 from paddock.racing.env.delays import ArrivingCommands
 from paddock.racing.env.observations import LAST_ACTIONS
 from paddock.racing.env.vector import RacingVectorEnv
+from paddock.sim.layout import OUT_LAP
 
 MOST_STEPS = 200  # control steps that are driven at once; a world that was away for longer skips the rest
 
@@ -33,7 +34,8 @@ class TimedWorld:
         self._start: int | None = None
         self._sent = np.zeros((1, 2), np.float32)
         self._reward, self._has_ended = 0.0, True
-        self._laps: list[tuple[float, list[float]]] = []
+        self._laps: list[tuple[float, list[float], bool]] = []
+        self._is_clean = True  # the lap under way
         self.steps = 0  # of the episode
         self.skipped = 0  # ever, because the world was away
 
@@ -48,7 +50,7 @@ class TimedWorld:
         observation = self.env._observe(self.env._rows)
         self._start, self.steps, self._has_ended = now, 0, False
         self._sent[:] = 0.0
-        self._reward = 0.0
+        self._reward, self._is_clean = 0.0, True
         self._laps.clear()
         return self._parts(observation), self._info()
 
@@ -89,24 +91,30 @@ class TimedWorld:
             driven += 1
 
     def _drive(self) -> None:
+        world, car = self.env.world, self.env._rows.start
+        was_timed = world.lap_kind[car] != OUT_LAP
         _, reward, terminated, _, info = self.env.drive(self._sent)
         self.steps += 1
         self._reward += float(reward[0])
         self._has_ended = bool(terminated[0])
+        self._is_clean &= not (was_timed and world.wheels_off[car] > 0)
+        self._is_clean |= bool(world.lap_rejected[car])  # Another lap begins, which may count.
         if info["lap_completed"][0]:
             sectors = self.env.world.last_sector_times[self.env._rows][0]
-            self._laps.append((float(info["lap_time"][0]), [float(one) for one in sectors]))
+            self._laps.append((float(info["lap_time"][0]), [float(one) for one in sectors], self._is_clean))
+            self._is_clean = True
 
     def _parts(self, observation: Any) -> dict[str, Any]:
         return {name: part[0] for name, part in as_dict(observation).items() if name != LAST_ACTIONS}
 
     def _info(self) -> dict[str, Any]:
         world, car = self.env.world, self.env._rows.start
-        lap_time, sectors = self._laps[-1] if self._laps else (0.0, [])
+        lap_time, sectors, is_clean = self._laps[-1] if self._laps else (0.0, [], False)
         return {
             "lap_completed": bool(self._laps),
             "lap_time": lap_time,
             "sector_times": sectors,
+            "lap_clean": is_clean,
             "distance": float(world.distance[car]),
             "laps": int(world.lap_count[car]),
             "best_lap_time": float(world.best_lap_time[car]),
