@@ -74,8 +74,8 @@ def test_tmod_lidar_actor_acts_as_published(tmp_path):
         speed = generator.uniform(0, 80, (1, 1)).astype(np.float32)
         lidar = generator.integers(0, 600, (1, 4, 19)).astype(np.float32)
         older, newer = generator.uniform(-1, 1, (2, 1, 3)).astype(np.float32)
-        expected = lidar_forward(weights, *map(torch.from_numpy, (speed, lidar)), [torch.from_numpy(older),
-                                                                                   torch.from_numpy(newer)])  # fmt: skip
+        actions = [torch.from_numpy(older), torch.from_numpy(newer)]
+        expected = lidar_forward(weights, torch.from_numpy(speed), torch.from_numpy(lidar), actions)
         seen = {"speed": speed, LIDAR: lidar, "last_actions": np.concatenate([older, newer], -1)}
         action, _ = loaded.predict(seen)
         np.testing.assert_allclose(action, expected.numpy(), atol=1e-6)

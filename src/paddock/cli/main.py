@@ -41,6 +41,7 @@ VERBS = {
     "verify": ("paddock.cli.verify", "Run a run again and check that the result is identical."),
     "cleanup": ("paddock.cli.cleanup", "Free disk space; configurations and metrics stay."),
     "tag": ("paddock.cli.tag", "Tag runs, and pin those that cleanup must not touch."),
+    "tmrl": ("paddock.cli.tmrl", "TMRL's files in and out, and its flags."),
     "tracks": ("paddock.cli.tracks", "List, draw, generate, import and remove race tracks."),
 }
 
@@ -58,6 +59,7 @@ WRITING = (
     "tune",
     "verify",
     "benchmark",
+    "tmrl",
 )
 
 

@@ -43,12 +43,11 @@ class Layout:
 
     def spec(self) -> Spec:
         """TMRL's spaces, with the action buffer as one part."""
-        one = {"shape": (1,), "dtype": "float32", "low": 0.0}
         known = {
-            "speed": ArraySpec(**one, high=1_000.0),
-            "gear": ArraySpec(**one, high=6.0),
-            "rpm": ArraySpec(shape=(1,), dtype="float32"),
-            "progress": ArraySpec(**one, high=1.0),
+            "speed": _number(0.0, 1_000.0),
+            "gear": _number(0.0, 6.0),
+            "rpm": _number(None, None),
+            "progress": _number(0.0, 1.0),
             IMAGES: ArraySpec(shape=(self.history, *self.image), dtype="uint8", low=0.0, high=255.0),
             LIDAR: ArraySpec(shape=(self.history, BEAMS), dtype="float32"),
             LAST_ACTIONS: ArraySpec(shape=(self.last_actions * self.action_size,), dtype="float32", low=-1.0, high=1.0),
@@ -60,6 +59,10 @@ class Layout:
     def numbers(self) -> int:
         """Numbers in an observation that are no picture."""
         return sum(part.size for name, part in self.spec().observation.items() if name != IMAGES)
+
+
+def _number(low: float | None, high: float | None) -> ArraySpec:
+    return ArraySpec(shape=(1,), dtype="float32", low=low, high=high)
 
 
 def lidar_layout(inputs: int, action_size: int, told: Layout | None) -> Layout:

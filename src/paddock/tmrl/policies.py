@@ -107,9 +107,9 @@ def _recognised(weights: Weights, source: str, told: Layout | None) -> tuple[Lay
     if set(weights) != expected or not hidden or heads is None or heads.dim() != 2:
         strange = sorted(set(weights) ^ expected)
         raise InputError(
-            f"'{source}' is not of one of TMRL's two published actors (a perceptron over lidars, four convolutions over "
-            f"grey pictures): '{strange[0] if strange else HEADS[0]}' does not fit. To run an actor class of your own "
-            "with its weights, see docs/tmrl.md."
+            f"'{source}' is not of one of TMRL's two published actors (a perceptron over lidars, or four convolutions "
+            f"over grey pictures): '{strange[0] if strange else HEADS[0]}' does not fit. docs/tmrl.md says how "
+            "an actor class of your own runs with its weights."
         )
     inputs, action_size = weights[f"{stem}.0.weight"].shape[1], heads.shape[0]
     if not has_images:
@@ -142,7 +142,7 @@ def write_policy(actor: ActorModule, path: Path) -> None:
 
 def exported_weights(actor: ActorModule) -> Weights:
     """The weights by TMRL's names, in TMRL's order of inputs."""
-    policy = actor.parts[POLICY] if POLICY in actor.parts else None
+    policy = dict(actor.parts).get(POLICY)
     if isinstance(actor, PolicyActor) and not _is_normalised(actor):
         if isinstance(policy, TmrlPolicy):
             return {name: value.detach().cpu().clone() for name, value in policy.state_dict().items()}
@@ -156,8 +156,9 @@ def exported_weights(actor: ActorModule) -> Weights:
 
 
 def _is_normalised(actor: PolicyActor) -> bool:
-    normalizer: Any = actor.parts[actor.config.normalizer] if actor.config.normalizer in actor.parts else None
-    return getattr(getattr(normalizer, "config", None), "enabled", True)
+    config = actor.config
+    assert isinstance(config, PolicyActorConfig)
+    return getattr(getattr(actor.parts[config.normalizer], "config", None), "enabled", True)
 
 
 def _is_plain(network: Any) -> bool:
