@@ -93,6 +93,7 @@ SLOW_TESTS = (
     "workflows/test_learning.py*",
     "workflows/test_off_policy_racing.py*",
     "workflows/test_ppo_memory.py*",
+    "workflows/test_training_agent.py*training_agent*",
     "workflows/test_world_model_resume.py*",
     "workflows/test_world_models.py*",
 )

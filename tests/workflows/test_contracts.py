@@ -12,6 +12,7 @@ from paddock.buffers.prioritized import PrioritizedBuffer
 from paddock.buffers.prioritized_sequence import PrioritizedSequenceBuffer
 from paddock.buffers.rollout import RolloutBuffer
 from paddock.buffers.sequence import SequenceBuffer
+from paddock.buffers.tmrl_memory import TmrlMemory
 from paddock.buffers.uniform import UniformBuffer
 from paddock.components.dynamics import protocol, world_model
 from paddock.components.dynamics.latent_dynamics import LatentModel
@@ -26,7 +27,7 @@ from paddock.rollout.collector import Collector
 from paddock.rollout.experience import Experience, TransitionSink, WholeEpisodes
 
 SEQUENCES = [SequenceBuffer, PrioritizedSequenceBuffer, DiskBuffer, OfflineBuffer]
-BUFFERS = [RolloutBuffer, UniformBuffer, PrioritizedBuffer, *SEQUENCES, LatentBuffer]
+BUFFERS = [RolloutBuffer, UniformBuffer, PrioritizedBuffer, *SEQUENCES, LatentBuffer, TmrlMemory]
 PAIRS = [
     (Experience, Collector),
     *((contract, buffer) for contract in (Buffer, TransitionSink) for buffer in BUFFERS),

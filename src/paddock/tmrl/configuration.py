@@ -172,6 +172,7 @@ def _combine(made: Translation, config: Mapping[str, Any]) -> None:
     values[f"{HOOKS}.evaluate"] = None  # The trainer has no game; workers play test episodes.
     values["experience.swap"] = "episode"
     values["environment.reward.rule"] = "trackmania_exact"
+    values["environment.numbers"] = "tmrl"
     if made.workflow == "redq":
         _redq_ratios(made, _section(config, "ALG"))
 

@@ -17,8 +17,9 @@ from paddock.config.compose import choices, compose
 from paddock.config.inheritance import settle
 from paddock.core.errors import InputError
 from paddock.core.files import make_folder, replace_file
+from paddock.core.trust import sign
 from paddock.environments.trackmania.trajectory import save_trajectory
-from paddock.rollout.actor import PolicyActor
+from paddock.rollout.actor import PolicyActor, read_description
 from paddock.tmrl.checkpoints import TrainingState, read_checkpoint
 from paddock.tmrl.configuration import Translation, read_configuration
 from paddock.tmrl.critics import critics_from
@@ -111,6 +112,8 @@ class _Import:
         target = self.folder / f"{_plain(path.stem)}.safetensors"
         save_trajectory(trajectory, target)
         self.done.trajectories.append(str(target))
+        if self.translation is not None and len(self.done.trajectories) == 1:
+            self.translation.values["environment.trajectory"] = str(target.resolve())
 
     def take_policy(self, path: Path) -> None:
         actor, layout = read_policy(path, self.told)
@@ -128,14 +131,13 @@ class _Import:
         suffix = "-checkpoint" if path.suffix == ".tcpt" else ""
         folder = self.folder / "policies" / f"{_plain(path.stem)}{suffix}"
         actor.save(folder, environment_of(layout, self.translation))
+        sign(folder, read_description(folder))
         row = {"source": str(path), "folder": str(folder), "interface": layout.interface, "components": components}
         self.done.policies.append({**row, **more, "hidden": actor.parts[POLICY].config.hidden})  # type: ignore[union-attr]
 
     def write_experiment(self, translation: Translation) -> None:
         """The YAML, with the trajectory and the newest weights of the run beside it."""
         values = translation.values
-        if self.done.trajectories:
-            values["environment.trajectory"] = str(Path(self.done.trajectories[0]).resolve())
         chosen = _newest(self.done.policies, translation.name)
         if chosen is not None:
             config = policy_config(translation.layout, chosen["hidden"]).to_dict()
@@ -174,7 +176,14 @@ def environment_of(layout: Layout, translation: Translation | None) -> dict[str,
     base = translation.base if translation is not None else f"trackmania_{'full' if layout.has_images else 'lidar'}_sac"
     if base not in choices("experiment"):
         return None
-    given = translation.values.items() if translation is not None else [("environment.interface", layout.interface)]
+    given = (
+        translation.values.items()
+        if translation is not None
+        else [
+            ("environment.interface", layout.interface),
+            ("environment.numbers", "tmrl"),
+        ]
+    )
     options = [f"{key}={json.dumps(value)}" for key, value in given if key.startswith("environment.")]
     return settle(compose(base, overrides=options)).values["environment"]
 

@@ -153,7 +153,7 @@ ENVIRONMENT: Mapping[str, Mapped | Dropped] = {
     "IMG_SCALE_CHECK_ENV": Dropped("of a window that does not exist here; the dashboard shows what the agent sees"),
     "LINUX_X_OFFSET": Dropped("the game's client area is found, whatever the desktop draws around it"),
     "LINUX_Y_OFFSET": Dropped("the game's client area is found, whatever the desktop draws around it"),
-    "SLEEP_TIME_AT_RESET": Mapped("environment.sleep_time_at_reset", number),
+    "SLEEP_TIME_AT_RESET": Mapped("environment.sleep_at_reset", number),
     "IMG_HIST_LEN": Mapped("environment.history", whole),
 }
 # rtgym's own names, which environment: has, too.

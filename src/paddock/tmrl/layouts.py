@@ -12,6 +12,7 @@ LIDAR = "rays"  # the part's name here
 IMAGES = "images"
 LAST_ACTIONS = "last_actions"
 # What TMRL's preprocessor divides by; the lidar's numbers stay as they are.
+FULL_SPEED = 1_000.0  # the upper bound of the speed in TMRL's numbers
 SCALES = {"speed": 1_000.0, "gear": 10.0, "rpm": 10_000.0, IMAGES: 256.0}
 
 
@@ -44,12 +45,12 @@ class Layout:
     def spec(self) -> Spec:
         """TMRL's spaces, with the action buffer as one part."""
         known = {
-            "speed": _number(0.0, 1_000.0),
+            "speed": _number(0.0, FULL_SPEED),
             "gear": _number(0.0, 6.0),
-            "rpm": _number(None, None),
+            "rpm": _number(0.0, None),
             "progress": _number(0.0, 1.0),
             IMAGES: ArraySpec(shape=(self.history, *self.image), dtype="uint8", low=0.0, high=255.0),
-            LIDAR: ArraySpec(shape=(self.history, BEAMS), dtype="float32"),
+            LIDAR: ArraySpec(shape=(self.history, BEAMS), dtype="float32", low=0.0),
             LAST_ACTIONS: ArraySpec(shape=(self.last_actions * self.action_size,), dtype="float32", low=-1.0, high=1.0),
         }
         action = ArraySpec(shape=(self.action_size,), dtype="float32", low=-1.0, high=1.0)
@@ -61,7 +62,7 @@ class Layout:
         return sum(part.size for name, part in self.spec().observation.items() if name != IMAGES)
 
 
-def _number(low: float | None, high: float | None) -> ArraySpec:
+def _number(low: float, high: float | None) -> ArraySpec:
     return ArraySpec(shape=(1,), dtype="float32", low=low, high=high)
 
 

@@ -31,7 +31,7 @@ from paddock.core.errors import InputError
 from paddock.core.files import replace_file
 from paddock.core.specs import Spec
 from paddock.rollout.actor import ActorModule, PolicyActor, PolicyActorConfig
-from paddock.tmrl.layouts import IMAGES, LAST_ACTIONS, LIDAR, Layout, lidar_layout
+from paddock.tmrl.layouts import FULL_SPEED, IMAGES, LAST_ACTIONS, LIDAR, Layout, lidar_layout
 from paddock.tmrl.torch_files import read_torch_file
 
 SUFFIX = ".tmod"
@@ -142,7 +142,11 @@ def write_policy(actor: ActorModule, path: Path) -> None:
 
 def exported_weights(actor: ActorModule) -> Weights:
     """The weights by TMRL's names, in TMRL's order of inputs."""
-    policy = dict(actor.parts).get(POLICY)
+    policy, speed = dict(actor.parts).get(POLICY), actor.spec.observation.get("speed")
+    if speed is None or speed.high != FULL_SPEED:
+        raise InputError(
+            "this policy does not read TMRL's numbers, so TMRL cannot act with it. Train with environment.numbers=tmrl."
+        )
     if isinstance(actor, PolicyActor) and not _is_normalised(actor):
         if isinstance(policy, TmrlPolicy):
             return {name: value.detach().cpu().clone() for name, value in policy.state_dict().items()}
