@@ -42,8 +42,11 @@ TRAINED = ["trackmania_full_sac", "--preset", "tmrl"]
         (["--expert", "--policy", "mine"], ["worker", *TRAINED, "--policy", "mine"]),
         (["--test", "--policy", "night"], ["evaluate", "night"]),
         (["--benchmark"], ["benchmark-realtime", *TRAINED]),
-        (["--record-reward"], ["record", "trajectory"]),
-        (["--check-environment"], ["doctor", "--trackmania"]),
+        (["--record-reward"], ["record", "trajectory", "reward.safetensors", "--game", "trackmania"]),
+        (["--record-reward", "--game", "twin", "--to", "a.safetensors"],
+         ["record", "trajectory", "a.safetensors", "--game", "twin"]),
+        (["--check-environment"], ["doctor", "--trackmania", "--game", "trackmania"]),
+        (["--worker", "--game", "twin"], ["worker", *TRAINED, "environment.game=twin"]),
         (["--trainer", "--config", "a.yaml"], ["trainer", "--config", "a.yaml"]),
         (["--worker", "-d", '{"time_step_duration": 0.1}'], ["worker", *TRAINED, "environment.time_step_duration=0.1"]),
         (

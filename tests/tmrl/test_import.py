@@ -146,11 +146,10 @@ def test_tcpt_gives_weights_and_counters(tmp_path):
     assert state.counters["total_updates"] == 60_000
     assert state.samples == 3
     assert state.log_alpha == pytest.approx(np.log(0.01))
-    for found, module in ((state.networks, training.agent.model), (state.targets, training.agent.model_target)):
-        for name in ("actor", "q1", "q2"):
-            expected = getattr(module, name).state_dict()
-            assert set(found[name]) == set(expected)
-            assert all(torch.equal(found[name][key], expected[key]) for key in expected)
+    for name in ("actor", "q1", "q2"):
+        expected = getattr(training.agent.model, name).state_dict()
+        assert set(state.networks[name]) == set(expected)
+        assert all(torch.equal(state.networks[name][key], expected[key]) for key in expected)
 
 
 def test_tcpt_critics_value_as_they_did(tmp_path):
@@ -232,7 +231,7 @@ def test_tmrl_folder_is_imported_as_experiment_trajectory_and_policies(tmp_path)
         assert all(torch.equal(value, expected[name]) for name, value in policy.state_dict().items())
     written = yaml.safe_load((tmp_path / "out" / "SAC_4_LIDAR.yaml").read_text())
     assert written["defaults"] == ["trackmania_lidar_sac", {"override /experience": "workers"}]
-    assert set(written["initial_weights"]) == {"policy", "critics", "target_critics", "temperature"}
+    assert set(written["initial_weights"]) == {"policy", "critics", "temperature"}
     assert written["components"]["policy"]["parts"] == ["speed", LIDAR, "last_actions"]
 
 

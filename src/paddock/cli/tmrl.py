@@ -59,6 +59,10 @@ def tmrl(
     override: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Change an option; repeat.")] = None,
     name: Annotated[str | None, typer.Option(help="The run's, or the worker's, name.")] = None,
     policy: Annotated[str | None, typer.Option(metavar="RUN|POLICY", help="For --test and --expert.")] = None,
+    game: Annotated[str, typer.Option(help="trackmania, or twin where the game is not there.")] = "trackmania",
+    to: Annotated[
+        Path, typer.Option(metavar="FILE", help="With --record-reward: the trajectory that is written.")
+    ] = Path("reward.safetensors"),
     plugin: Annotated[
         list[str] | None, typer.Option(metavar="PACKAGE", help="A package of yours that _target_ may name; repeat.")
     ] = None,
@@ -87,8 +91,11 @@ def tmrl(
         return
     if wandb and role not in ("trainer", ""):
         raise InputError("--wandb goes with --trainer.")
-    given = Given(experiment, config, preset, [*(override or []), *(["logging.wandb=online"] if wandb else [])])
-    run(command_of(role, given, name=name, policy=policy, plugins=plugin or []))
+    if game not in ("trackmania", "twin"):
+        raise InputError(f"--game '{game}' is neither trackmania nor twin.")
+    changed = [*(override or []), *(["environment.game=twin"] if game == "twin" else [])]
+    given = Given(experiment, config, preset, [*changed, *(["logging.wandb=online"] if wandb else [])])
+    run(command_of(role, given, name=name, policy=policy, plugins=plugin or [], game=game, to=to))
 
 
 class Given:
@@ -108,7 +115,14 @@ class Given:
 
 
 def command_of(
-    role: str, given: Given, *, name: str | None = None, policy: str | None = None, plugins: list[str] | None = None
+    role: str,
+    given: Given,
+    *,
+    name: str | None = None,
+    policy: str | None = None,
+    plugins: list[str] | None = None,
+    game: str = "trackmania",
+    to: Path = Path("reward.safetensors"),
 ) -> list[str]:
     """The arguments of `paddock` that do what a flag of TMRL's promises."""
     plugin = [text for package in plugins or [] for text in ("--plugin", package)]
@@ -122,9 +136,9 @@ def command_of(
     if role == "benchmark":
         return ["benchmark-realtime", *given.arguments(), *plugin]
     if role == "record-reward":
-        return ["record", "trajectory", *given.overrides]
+        return ["record", "trajectory", str(to), "--game", game]
     if role == "check-environment":
-        return ["doctor", "--trackmania"]
+        return ["doctor", "--trackmania", "--game", game]
     if policy is None:
         raise InputError(f"say which policy drives: paddock tmrl --{role} --policy RUN|FOLDER.")
     if role == "expert":
@@ -188,15 +202,10 @@ def import_files(
 
 
 def _show(done: Any) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    if done.rows:
-        table = Table("in config.json", "here", "", box=None, pad_edge=False)
-        for row in done.rows:
-            here = f"{row['option']} = {row['value']}" if row["outcome"] == "mapped" else row["outcome"]
-            table.add_row(row["key"], here, row["note"])
-        Console().print(table, highlight=False)
+    width = max((len(row["key"]) for row in done.rows), default=0)
+    for row in done.rows:
+        here = f"{row['option']} = {json.dumps(row['value'])}" if row["outcome"] == "mapped" else row["outcome"]
+        typer.echo(f"{row['key']:<{width}}  {here}{': ' if row['note'] else ''}{row['note']}")
     for policy in done.policies:
         typer.echo(f"policy: {policy['folder']} ({policy['interface']}; {', '.join(policy['components'])})")
     for trajectory in done.trajectories:

@@ -35,7 +35,6 @@ class TrainingState:
 
     counters: dict[str, int]
     networks: dict[str, dict[str, Tensor]]
-    targets: dict[str, dict[str, Tensor]]
     log_alpha: float | None
     samples: int
 
@@ -77,7 +76,6 @@ def _found(root: Any, path: Path) -> TrainingState:
     return TrainingState(
         counters={name: value for name, value in counted.items() if type(value) is int},
         networks=networks,
-        targets=_networks(agent.attributes.get("model_target")),
         log_alpha=_log_alpha(agent),
         samples=len(columns[0]) if columns and isinstance(columns[0], list) else 0,
     )

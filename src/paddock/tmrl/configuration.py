@@ -169,6 +169,10 @@ def _combine(made: Translation, config: Mapping[str, Any]) -> None:
         epochs, rounds, steps = (whole(config[key], key) for key in product)
         values[IN_PRODUCT], values["logging.every_updates"] = epochs * rounds * steps, steps
         values["training.total_steps"] = None
+        made.rows = [replace(row, value=values[IN_PRODUCT]) if row.option == IN_PRODUCT else row for row in made.rows]
+    values["training.phases.seed.controller"] = "policy"  # TMRL's workers never act at random.
+    if made.experience == "workers":
+        values["experience.workers"] = 1  # The game is there once.
     values[f"{HOOKS}.evaluate"] = None  # The trainer has no game; workers play test episodes.
     values["experience.swap"] = "episode"
     values["environment.reward.rule"] = "trackmania_exact"

@@ -150,9 +150,9 @@ class _Import:
 
 
 def _learning_parts(state: TrainingState, layout: Layout) -> dict[str, Any]:
-    """The components of SAC beside the policy that the weights of a checkpoint fit."""
+    """The components of SAC beside the policy that the weights of a checkpoint fit. A run's target critics begin as its
+    critics, so those of the checkpoint are not needed."""
     found: dict[str, Any] = {"critics": critics_from(state.networks, layout)}
-    found["target_critics"] = critics_from(state.targets, layout)
     if state.log_alpha is not None and math.isfinite(state.log_alpha):
         config = TemperatureConfig(_target_="paddock.components.temperature.Temperature")
         temperature = Temperature(config, layout.spec())

@@ -104,9 +104,7 @@ TOP: Mapping[str, Mapped | Dropped] = {
     "ROUNDS_PER_EPOCH": Mapped(IN_PRODUCT, whole, "epochs x rounds x steps"),
     "TRAINING_STEPS_PER_ROUND": Mapped(IN_PRODUCT, whole, "epochs x rounds x steps; also logging.every_updates"),
     "MAX_TRAINING_STEPS_PER_ENVIRONMENT_STEP": Mapped(f"{HOOKS}.update.ratio", number),
-    "ENVIRONMENT_STEPS_BEFORE_TRAINING": Mapped(
-        "training.phases.seed.duration_steps", whole, "random actions here, those of the untrained policy in TMRL"
-    ),
+    "ENVIRONMENT_STEPS_BEFORE_TRAINING": Mapped("training.phases.seed.duration_steps", whole),
     "UPDATE_MODEL_INTERVAL": Mapped("experience.publish_every", whole),
     "UPDATE_BUFFER_INTERVAL": Mapped(f"{HOOKS}.update.at_most", whole),
     "SAVE_MODEL_EVERY": Mapped("experience.history_every", not_negative),
