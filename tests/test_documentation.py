@@ -42,6 +42,18 @@ def test_a_network_of_ones_own_trains_and_is_evaluated_as_documented(tmp_path):
     assert by_file["components"]["value"]["network"] == {"_target_": "lab.net.Wide", "width": 256}
 
 
+def test_tmrl_classes_of_ones_own_train_as_documented(tmp_path):
+    page = section("docs/tmrl.md", "## Classes of your own")
+    assert set(page.files) == {"my_agents.py"}
+    write_files(page, tmp_path)
+    (command,) = [one for one in page.commands if "--plugin" in one]
+    short = ["evaluation.episodes=1", "logging.tensorboard=false", "training.phases.seed.duration_steps=300"]
+    run_command(command, *short, "training.total_steps=400", folder=tmp_path)
+    run = RunFolder.find(tmp_path / "runs", "training_agent_pendulum")
+    assert run.read_manifest()["status"] == "finished"
+    assert "train/loss_actor" in run.read_metrics()[-1]
+
+
 def test_a_reward_of_ones_own_trains_as_documented(tmp_path):
     page = section("docs/rewards.md", "## A function of your own")
     assert set(page.files) == {"my_rewards.py", "lab/reward/slide.yaml"}
