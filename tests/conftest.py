@@ -87,6 +87,7 @@ SLOW_TESTS = (
     "test_documentation.py*",
     "test_python_api.py*",
     "test_realtime_documentation.py*",
+    "tmrl/test_on_the_twin.py*",
     "workflows/test_*_experiments.py*",
     "workflows/test_dreamer.py*",
     "workflows/test_freeze.py*holds*",

@@ -86,7 +86,8 @@ def test_tmrl_actors_and_imported_policies_drive_the_twin(tmp_path, monkeypatch)
         for actor, steps in ((imported, 3), (stub, 40)):
             for _ in range(steps):
                 seen = {name: torch.from_numpy(part) for name, part in observation.items()}
-                action, _ = actor.act(seen, None, deterministic=True)
+                with torch.inference_mode():
+                    action, _ = actor.act(seen, None, deterministic=True)
                 observation = environment.step(actor.to_environment(action))[0]
         assert float(observation["speed"][0, 0]) > 3.0  # m/s: the car has moved
     finally:
