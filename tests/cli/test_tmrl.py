@@ -41,7 +41,7 @@ TRAINED = ["trackmania_full_sac", "--preset", "tmrl"]
         (["--worker", "--name", "garage"], ["worker", *TRAINED, "--name", "garage"]),
         (["--expert", "--policy", "mine"], ["worker", *TRAINED, "--policy", "mine"]),
         (["--test", "--policy", "night"], ["evaluate", "night"]),
-        (["--benchmark"], ["benchmark-realtime", *TRAINED]),
+        (["--benchmark"], ["benchmark-realtime", "trackmania_full_sac"]),
         (["--record-reward"], ["record", "trajectory", "reward.safetensors", "--game", "trackmania"]),
         (["--record-reward", "--game", "twin", "--to", "a.safetensors"],
          ["record", "trajectory", "a.safetensors", "--game", "twin"]),
@@ -58,6 +58,12 @@ TRAINED = ["trackmania_full_sac", "--preset", "tmrl"]
 )  # fmt: skip
 def test_tmrl_flags_run_the_command_that_does_the_same(monkeypatch, flags, command):
     assert ran(monkeypatch, *flags) == command
+
+
+def test_tmrl_benchmark_takes_the_environment_of_an_imported_experiment(monkeypatch, tmp_path):
+    (tmp_path / "mine.yaml").write_text("defaults: [trackmania_lidar_sac]\nenvironment: {pad: gamepad, history: 4}\n")
+    found = ran(monkeypatch, "--benchmark", "--config", str(tmp_path / "mine.yaml"))
+    assert found == ["benchmark-realtime", "trackmania_lidar_sac", 'environment.pad="gamepad"', "environment.history=4"]
 
 
 def test_tmrl_flags_that_do_not_go_together_are_refused():

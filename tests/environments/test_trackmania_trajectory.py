@@ -53,7 +53,7 @@ def test_trajectory_file_round_trip(tmp_path):
     read = load_trajectory(tmp_path / "deep" / "wavy.safetensors")
     assert (read.points == made.points).all()
     assert read.name == "wavy"
-    with pytest.raises(InputError, match="ends with .safetensors"):
+    with pytest.raises(InputError, match=r"ends with \.safetensors"):
         save_trajectory(made, tmp_path / "wavy.pkl")
 
 

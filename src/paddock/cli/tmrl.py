@@ -113,6 +113,20 @@ class Given:
         preset = self.preset or (None if self.file else "tmrl")
         return [*source, *(["--preset", preset] if preset and preset != "none" else []), *self.overrides]
 
+    def environment(self) -> list[str]:
+        """The experiment and the options of its environment alone, for what reads no file and no preset."""
+        if self.file is None:
+            return [self.experiment, *self.overrides]
+        from paddock.core.mappings import flatten
+        from paddock.core.reading import read_yaml
+
+        values = read_yaml(Path(self.file))
+        if not isinstance(values, dict) or not values.get("defaults"):
+            raise InputError(f"'{self.file}' is no experiment that `paddock tmrl import` wrote.")
+        options = flatten({"environment": values.get("environment") or {}})
+        written = [f"{key}={json.dumps(value)}" for key, value in options]
+        return [str(values["defaults"][0]), *written, *self.overrides]
+
 
 def command_of(
     role: str,
@@ -134,7 +148,7 @@ def command_of(
     if role == "":
         return ["train", *given.arguments(), *named, *plugin]
     if role == "benchmark":
-        return ["benchmark-realtime", *given.arguments(), *plugin]
+        return ["benchmark-realtime", *given.environment(), *plugin]
     if role == "record-reward":
         return ["record", "trajectory", str(to), "--game", game]
     if role == "check-environment":
