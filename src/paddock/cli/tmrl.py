@@ -20,7 +20,7 @@ Examples:
   paddock tmrl import ~/TmrlData --to my-tmrl                 experiment, trajectory and policies from TMRL's folder
   paddock tmrl export my-run --to SAC_4_LIDAR.tmod            a policy that TMRL loads
   paddock tmrl --server                                       the same as paddock relay
-  paddock tmrl --trainer --config my-tmrl/SAC_4_LIDAR.yaml    the same as paddock trainer --config ...
+  paddock tmrl --trainer --config my-tmrl/SAC_4_LIDAR.yaml    the same as paddock trainer
 """,
 )
 EXPERIMENT = "trackmania_full_sac"
@@ -194,11 +194,12 @@ def import_files(
     to: Annotated[Path, typer.Option(metavar="DIR", help="A new folder for what is imported.")] = Path("tmrl-import"),
     package: Annotated[
         list[str] | None,
-        typer.Option(metavar="PACKAGE", help="Read objects of this package in a .tcpt as data, too; repeat."),
+        typer.Option(metavar="PACKAGE", help="Read objects of this package in a checkpoint as data, too; repeat."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Read config.json, reward.pkl, .tmod and .tcpt as data, and write an experiment, a trajectory and policies.
+    """Read TMRL's configuration, demonstration, weights and checkpoints as data; write an experiment, a trajectory and
+    policies.
 
     Nothing in these files is executed. Every key of config.json is listed with the option that it becomes, or with the
     reason why it becomes none; secrets are not copied.
@@ -242,7 +243,7 @@ def export_files(
     trust: TrustOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a policy as a .tmod, or a trajectory as reward.pkl, which TMRL loads."""
+    """Write a policy (NAME.tmod) or a trajectory (reward.pkl) as a file that TMRL loads."""
     from paddock.tmrl.exporting import export_tmrl
 
     if which not in ("best", "latest"):
