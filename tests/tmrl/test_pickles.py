@@ -122,6 +122,29 @@ def test_deeply_nested_pickles_are_refused():
     assert read_pickle(down, PLAIN) == [[]]
 
 
+DOUBLED = b"K\x01" + b"2\x86" * 60  # a tuple whose text, hash and size written out are those of 2 ** 60 numbers
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"}" + DOUBLED + b"K\x01s.",  # as a key
+        b"(" + DOUBLED + b"K\x01d.",
+        b"\x8f(" + DOUBLED + b"\x90.",  # in a set
+        b"(" + DOUBLED + b"\x91.",
+    ],
+)
+def test_values_that_grow_when_they_are_written_out_are_refused_as_keys(data):
+    with pytest.raises(RefusedPickleError, match="keys"):
+        read_pickle(b"\x80\x04" + data, ARRAY_RULES)
+
+
+def test_values_that_grow_when_they_are_written_out_are_no_type():
+    kind = read_pickle(b"\x80\x04cnumpy\ndtype\n" + DOUBLED + b"\x85R.", ARRAY_RULES)
+    with pytest.raises(RefusedPickleError, match="type"):
+        assert kind.dtype
+
+
 def test_lists_that_contain_themselves_end():
     found = read_pickle(b"\x80\x02]q\x00h\x00a.", PLAIN)
     assert found[0] is found

@@ -34,16 +34,16 @@ STORAGES = {
 class PickledType:
     """A NumPy type of plain numbers."""
 
-    def __init__(self, code: str, *_: Any) -> None:
-        self.code, self.order = str(code), "="
+    def __init__(self, code: Any, *_: Any) -> None:
+        self.code, self.order = code if isinstance(code, str) else "", "="
 
     def build(self, state: Any) -> None:
-        self.order = str(state[1])
+        self.order = state[1] if isinstance(state, tuple) and isinstance(state[1], str) else ""
 
     @property
     def dtype(self) -> np.dtype:
-        if self.code not in NUMBERS or self.order not in "<=|":
-            raise RefusedPickleError(f"it has an array of '{self.order}{self.code[:20]}', which is not read")
+        if self.code not in NUMBERS or self.order not in ("<", "=", "|"):
+            raise RefusedPickleError(f"it has an array of type '{self.order[:2]}{self.code[:20]}', which is not read")
         return np.dtype(self.code)
 
 

@@ -131,6 +131,16 @@ def _children(value: Any) -> Iterable[Any]:
 
 
 _MARK = object()
+
+
+def _keys(values: list[Any]) -> list[Any]:
+    """Keys, if they are no tuples in tuples: their hash can take for ever."""
+    nested = (tuple, frozenset)
+    if any(isinstance(value, nested) and any(isinstance(one, nested) for one in value) for value in values):
+        raise RefusedPickleError("it has a dictionary or a set with keys that no file of data needs")
+    return values
+
+
 _PUSHING = {
     "FLOAT", "BINFLOAT", "INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4",
     "STRING", "BINSTRING", "SHORT_BINSTRING", "UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8",
@@ -148,8 +158,8 @@ _CONSTANTS: dict[str, Callable[[], Any]] = {
 _COLLECTING: dict[str, Callable[[list[Any]], Any]] = {
     "TUPLE": tuple,
     "LIST": list,
-    "DICT": lambda values: dict(zip(values[::2], values[1::2], strict=True)),
-    "FROZENSET": frozenset,
+    "DICT": lambda values: dict(zip(_keys(values[::2]), values[1::2], strict=True)),
+    "FROZENSET": lambda values: frozenset(_keys(values)),
 }
 _NOTHING_TO_DO = ("PROTO", "FRAME", "STOP")
 
@@ -292,7 +302,9 @@ class _Machine:
         target.extend(values)
 
     def op_additems(self, _: Any) -> None:
-        values = self.above_mark()
+        values = _keys(self.above_mark())
+        if not isinstance(self.stack[-1], set):
+            raise RefusedPickleError("it adds to what is no set")
         self.stack[-1].update(values)
 
     def op_setitem(self, _: Any) -> None:
@@ -308,7 +320,7 @@ class _Machine:
             target = target.entries
         if not isinstance(target, dict):
             raise RefusedPickleError("it sets entries of what is no dictionary")
-        target.update(zip(values[::2], values[1::2], strict=True))
+        target.update(zip(_keys(values[::2]), values[1::2], strict=True))
 
     def op_persid(self, argument: str) -> None:
         self.stack.append(self.find(argument))

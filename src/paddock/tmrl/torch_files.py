@@ -97,7 +97,8 @@ def read_stream(data: bytes, rules: Rules = TENSOR_RULES) -> Any:
     known = _StreamStorages()
     read_pickle(stream, rules, persistent=known.find)  # Which storages there are; their numbers come after it.
     keys = read_pickle(stream, plain)
-    if not isinstance(keys, list) or len(keys) > MOST_ENTRIES or set(keys) != set(known.found):
+    is_listed = isinstance(keys, list) and len(keys) <= MOST_ENTRIES and all(isinstance(key, str) for key in keys)
+    if not is_listed or set(keys) != set(known.found):
         raise RefusedPickleError("it is damaged or not a file of torch's")
     for key in keys:
         known.fill(key, stream)
