@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from paddock.rollout.actor import load_policy
 from paddock.tmrl.example_agent import ExampleAgent
 from paddock.tmrl.handing_out import actor_class
 from paddock.tmrl.layouts import Layout
+from paddock.workflows.training_agent import TrainingAgentConfig, TrainingAgentWorkflow
 from quiet_runs import quiet_run
 
 REACH = (
@@ -202,6 +204,14 @@ def test_training_agent_of_a_plugin_with_an_actor_of_json(tmp_path, monkeypatch)
     policy = load_policy(made.run_folder.policy_folder("latest"))
     action, _ = policy.predict(np.array([0.5, 0.0], np.float32))
     assert action[0] == pytest.approx(0.5 * made.context.components["agent"].agent.gain, abs=1e-6)
+
+
+def test_training_agent_refuses_workers_for_actors_whose_weights_cannot_travel():
+    target = "paddock.workflows.training_agent.TrainingAgentWorkflow"
+    workflow = TrainingAgentWorkflow(TrainingAgentConfig(_target_=target))
+    part = SimpleNamespace(module=None, config=SimpleNamespace(kind="mine:JsonActor"))
+    with pytest.raises(InputError, match="experience=local"):
+        workflow.initialize(SimpleNamespace(components={"agent": part, "actor": part}, experience=object()))
 
 
 def test_actor_with_an_action_of_another_shape_is_refused():

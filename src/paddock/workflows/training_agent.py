@@ -11,6 +11,8 @@ import torch
 from pydantic import Field
 
 from paddock.config.schema import TargetSchema
+from paddock.core.errors import InputError
+from paddock.rollout.collector import Collector
 from paddock.workflows.base import Metrics, Phase, Workflow
 from paddock.workflows.context import WorkflowContext
 
@@ -35,6 +37,11 @@ class TrainingAgentWorkflow(Workflow):
     def initialize(self, context: WorkflowContext) -> None:
         super().initialize(context)
         self.agent, self.acting = context.components["agent"], context.components["actor"]
+        if self.acting.module is None and not isinstance(context.experience, Collector):
+            raise InputError(
+                f"'{self.acting.config.kind}' is no torch module, and only weights travel to workers; collect with "
+                "experience=local."
+            )
         self.acting.follow(self.agent.agent.get_actor())
 
     def update(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
