@@ -1,4 +1,4 @@
-"""Learning from what was recorded: Minari datasets and the project's own recordings, held in memory."""
+"""Learning from what was recorded: recordings, demonstrations and Minari datasets, held in memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from paddock.buffers.minari_sets import read_minari
+from paddock.buffers.demonstrations import load_episodes
+from paddock.buffers.episodes import is_demonstrations, rows_of
+from paddock.buffers.minari_sets import MINARI
 from paddock.buffers.recordings import read_recording
 from paddock.buffers.rows import Rows, as_transitions
 from paddock.buffers.sequence import Batch, SequenceBuffer, SequenceConfig
@@ -18,11 +20,9 @@ from paddock.config.schema import TargetSchema
 from paddock.core.errors import InputError
 from paddock.core.specs import Spec
 
-MINARI = "minari:"
-
 
 class OfflineConfig(TargetSchema):
-    """Options of an offline buffer; a source is `minari:<dataset>` or the folder of a recording."""
+    """Options of an offline buffer; a source is a folder of a recording or of demonstrations, or `minari:<dataset>`."""
 
     sources: list[str] = Field(min_length=1)
     batch_size: int = Field(ge=1)
@@ -89,8 +89,8 @@ class OfflineBuffer:
 
 
 def _read(source: str, spec: Spec) -> Iterator[Rows]:
-    if source.startswith(MINARI):
-        yield from read_minari(source.removeprefix(MINARI), spec)
+    if source.startswith(MINARI) or is_demonstrations(Path(source)):
+        yield from (rows_of(episode, spec) for episode in load_episodes(source, spec))
         return
     recorded, files = read_recording(Path(source))
     if recorded != spec:

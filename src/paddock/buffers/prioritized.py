@@ -48,16 +48,16 @@ class PrioritizedBuffer(UniformBuffer):
     def can_sample(self) -> bool:
         return super().can_sample() and self._tree.total > 0
 
-    def sample(self) -> Batch:
-        """`batch_size` transitions, one from each of as many equal shares of all priority, as tensors [N, ...]."""
-        count, total = self.config.batch_size, self._tree.total
+    def sample(self, batch: int | None = None) -> Batch:
+        """`batch_size` or `batch` transitions [N, ...], one from each of as many equal shares of all priority."""
+        count, total = batch or self.config.batch_size, self._tree.total
         heights = (np.arange(count) + torch.rand(count, dtype=torch.float64).numpy()) * (total / count)
         index = self._tree.find(heights)
         places, copies = np.divmod(index, self.num_envs)
-        batch = self.gather(self.oldest + (places - self.oldest) % self.rows, copies)
-        batch["index"] = torch.from_numpy(index)
-        batch["probability"] = torch.from_numpy((self._tree[index] / total).astype(np.float32))
-        return batch
+        found = self.gather(self.oldest + (places - self.oldest) % self.rows, copies)
+        found["index"] = torch.from_numpy(index)
+        found["probability"] = torch.from_numpy((self._tree[index] / total).astype(np.float32))
+        return found
 
     def update_priorities(self, index: Tensor, error: Tensor) -> None:
         """Tell how large the errors [N] of the transitions `index` [N] were."""

@@ -6,7 +6,7 @@ upon it (zeros for an episode's last), and the flags `is_first`, `terminated`, `
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,13 @@ def as_transitions(windows: Mapping[str, Any]) -> dict[str, Any]:
     first, second = ({name: part[:, at] for name, part in windows["observation"].items()} for at in (0, 1))
     flags = {name: windows[name][:, 1] for name in ("reward", "terminated", "truncated")}
     return {"observation": first, "action": windows["action"][:, 0], "next_observation": second, **flags}
+
+
+def split_episodes(rows: Rows) -> Iterator[Rows]:
+    """Rows of one episode after the other."""
+    begins = np.flatnonzero(rows["is_first"])
+    for start, stop in zip(begins, [*begins[1:], len(rows["is_first"])], strict=True):
+        yield {name: values[start:stop] for name, values in rows.items()}
 
 
 class RowBuilder:

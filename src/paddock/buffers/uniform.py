@@ -110,9 +110,9 @@ class UniformBuffer:
     def can_sample(self) -> bool:
         return len(self) >= self.config.batch_size
 
-    def sample(self) -> Batch:
-        """`batch_size` transitions drawn uniformly with replacement, as tensors [N, ...]."""
-        rows, copies = self._draw(self.config.batch_size)
+    def sample(self, batch: int | None = None) -> Batch:
+        """`batch_size` or `batch` transitions drawn uniformly with replacement, as tensors [N, ...]."""
+        rows, copies = self._draw(batch or self.config.batch_size)
         # Steps that only reset an environment are rare; draw again for them.
         while len(bad := np.flatnonzero(~self._flat["valid"].take(self._places(rows, copies)))):
             rows[bad], copies[bad] = self._draw(len(bad))

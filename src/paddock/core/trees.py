@@ -16,6 +16,7 @@ from safetensors import SafetensorError
 from safetensors import numpy as safetensors_numpy
 
 from paddock.core.files import write_synced
+from paddock.core.reading import read_bytes, read_json
 
 Tree = Any
 _ARRAY = "__array__"
@@ -47,11 +48,17 @@ def save_tree(folder: Path, name: str, tree: Tree) -> list[Path]:
     return [json_file, array_file]
 
 
-def load_tree(folder: Path, name: str) -> Tree:
-    """Read what `save_tree` wrote; arrays come back as the kind (NumPy or torch) that was saved."""
-    structure = json.loads((folder / f"{name}.json").read_bytes())
+def load_tree(folder: Path, name: str, *, limit: int | None = None) -> Tree:
+    """Read what `save_tree` wrote; arrays come back as the kind (NumPy or torch) that was saved.
+
+    limit: bytes of the arrays, for files from elsewhere: they then have to be regular files within the limits of
+    `core.reading`.
+    """
+    json_file, array_file = folder / f"{name}.json", folder / f"{name}.safetensors"
+    structure = json.loads(json_file.read_bytes()) if limit is None else read_json(json_file)
+    content = array_file.read_bytes() if limit is None else read_bytes(array_file, limit=limit)
     try:
-        arrays = safetensors_numpy.load((folder / f"{name}.safetensors").read_bytes())
+        arrays = safetensors_numpy.load(content)
     except SafetensorError as error:
         raise ValueError(f"'{folder / name}.safetensors' cannot be read: {error}") from error
     return _decode(structure, arrays)
