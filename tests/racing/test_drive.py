@@ -11,8 +11,8 @@ import pytest
 import torch
 import websockets
 
-from paddock.buffers.offline import OfflineBuffer, OfflineConfig
-from paddock.buffers.recordings import read_recording
+from paddock.buffers.demonstrations import DemonstrationsBuffer, DemonstrationsConfig, load_episodes
+from paddock.buffers.episodes import read_description
 from paddock.control.messages import DriveMode
 from paddock.core.errors import InputError
 from paddock.racing.drive.drivers import SILENCE, HumanInput, load_actor
@@ -128,12 +128,11 @@ def test_a_scripted_driver_completes_a_lap_that_is_kept(wall):
     wall.post(control, command="stop")
     folder = wall.folder / "runs" / "drives" / run
     until(lambda: json.loads((folder / "manifest.json").read_text())["status"] == "finished")
-    spec, parts = read_recording(folder / "demonstration")
-    assert sum(len(rows["reward"]) for rows in parts) > 100
-    config = OfflineConfig(
-        _target_="paddock.buffers.offline.OfflineBuffer", sources=[str(folder / "demonstration")], batch_size=16
-    )
-    batch = OfflineBuffer(config, spec, 1).sample()
+    episodes = load_episodes(folder / "demonstration")
+    assert sum(len(episode) for episode in episodes) > 100
+    assert {(episode.driver, episode.information["track"]) for episode in episodes} == {("Script", "oval")}
+    config = DemonstrationsConfig(_target_="it", sources=[str(folder / "demonstration")], batch_size=16)
+    batch = DemonstrationsBuffer(config, read_description(folder / "demonstration").spec, 1).sample()
     assert torch.isfinite(torch.as_tensor(batch["reward"])).all()
     events = [json.loads(line)["event"] for line in (folder / "events.jsonl").read_text().splitlines()]
     assert {"lap", "control", "finished"} <= set(events)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -38,17 +38,17 @@ class DemonstrationsConfig(TargetSchema):
 
     sources: folders of demonstrations or recordings, or `minari:<dataset>`. share: of each batch that is drawn from the
     buffers `into`, how much comes from here in its place; 0 leaves them alone. n_step, gamma: as those buffers have
-    them. length, crosses_episodes: of windows, with `sample_as: sequences`. episodes: only the first so many.
+    them. length, crosses_episodes: of windows of so many rows; without a length, batches are transitions.
+    episodes: only the first so many.
     """
 
     sources: list[str] = Field(min_length=1)
     batch_size: int = Field(ge=1)
     share: float = Field(default=0.0, ge=0, lt=1)
     into: list[str] = Field(default_factory=lambda: ["replay"])
-    sample_as: Literal["transitions", "sequences"] = "transitions"
     n_step: int = Field(default=1, ge=1)
     gamma: float | None = Field(default=None, gt=0, le=1)
-    length: int = Field(default=2, ge=1)
+    length: int | None = Field(default=None, ge=1)
     crosses_episodes: bool = False
     episodes: int | None = Field(default=None, ge=1)
 
@@ -68,7 +68,7 @@ class DemonstrationsBuffer:
         self.episodes = self.episodes[: config.episodes]
         if not self.episodes:
             raise InputError(f"there is not one whole episode in {', '.join(config.sources)}.")
-        self._replay = self._transitions() if config.sample_as == "transitions" else self._sequences()
+        self._replay = self._transitions() if config.length is None else self._sequences(config.length)
 
     def __len__(self) -> int:
         return sum(len(episode) for episode in self.episodes)
@@ -115,12 +115,12 @@ class DemonstrationsBuffer:
         replay.add_steps(_as_steps(self.episodes, self.spec))
         return replay
 
-    def _sequences(self) -> SequenceBuffer:
+    def _sequences(self, length: int) -> SequenceBuffer:
         settings = SequenceConfig(
             _target_="paddock.buffers.sequence.SequenceBuffer",
             capacity=sum(len(episode) + 1 for episode in self.episodes),
             batch_size=self.config.batch_size,
-            length=self.config.length,
+            length=length,
             crosses_episodes=self.config.crosses_episodes,
         )
         replay = SequenceBuffer(settings, self.spec, 1)

@@ -61,6 +61,8 @@ class PrioritizedBuffer(UniformBuffer):
 
     def update_priorities(self, index: Tensor, error: Tensor) -> None:
         """Tell how large the errors [N] of the transitions `index` [N] were."""
+        own = index >= 0  # Demonstrations that were mixed into a batch have no priority here.
+        index, error = index[own], error[own.to(error.device)]
         # Single precision, as it is saved: a resumed run goes on with the same bits.
         surprise = error.abs().add(self.config.eps).pow(self.config.alpha).cpu().numpy().astype(np.float32)
         self._highest = max(self._highest, float(surprise.max()))

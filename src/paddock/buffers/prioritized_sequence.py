@@ -71,6 +71,8 @@ class PrioritizedSequenceBuffer(SequenceBuffer):
 
     def update_priorities(self, leaf: Tensor, error: Tensor) -> None:
         """Tell how large the errors [B] of the windows `leaf` [B] were."""
+        own = leaf >= 0  # Demonstrations that were mixed into a batch have no priority here.
+        leaf, error = leaf[own], error[own.to(error.device)]
         # Single precision, as it is saved: a resumed run goes on with the same bits.
         surprise = error.abs().add(self.config.eps).pow(self.config.alpha).cpu().numpy().astype(np.float32)
         self._highest = max(self._highest, float(surprise.max()))

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
+from paddock.buffers.mixing import draw_batch
 from paddock.components.learning import set_frozen
 from paddock.core.cadence import Every
 from paddock.core.clock import now
@@ -228,7 +229,7 @@ class Orchestrator:
                 raise InputError(f"phase '{phase.name}' learns from buffer '{phase.buffer}', which holds too little.")
             return None
         with self._stopwatch.timing("sample"):
-            return buffer.sample()
+            return draw_batch(self.context.buffers, phase.buffer or "")
 
     @contextmanager
     def _keeping_faults(self, action: Action, batch: Any) -> Iterator[None]:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from paddock.buffers.recordings import RecordingBuffer, RecordingConfig
+from paddock.buffers.episode_builder import EpisodeBuilder
+from paddock.buffers.episodes import Description, EpisodeWriter
 from paddock.core.specs import Spec
 from paddock.environments.calls import as_dict
 from paddock.environments.spaces import spec_of_spaces
@@ -19,7 +20,7 @@ from paddock.racing.env.observations import ObservationSet
 from paddock.racing.env.vector import RacingVectorEnv
 from paddock.racing.laps.records import RecordedLap, Recorder, write_lap
 
-ROWS_PER_FILE = 10_000
+STANDING = 0.1  # m/s below which a car has not started
 
 
 class LapRecorder:
@@ -60,7 +61,8 @@ class LapRecorder:
 class Demonstration:
     """Decisions of a person in an agent's own terms: what it would have seen, what it would have had to choose.
 
-    One decision is `ticks_per_decision` ticks: the action is the mean of the commands, the reward their sum.
+    One decision is `ticks_per_decision` ticks: the action is the mean of the commands, the reward their sum. A stretch
+    that the person drove is an episode of a set of demonstrations in `folder`.
     """
 
     def __init__(
@@ -70,24 +72,25 @@ class Demonstration:
         actions: ActionSet,
         ticks_per_decision: int,
         folder: Path,
+        driver: str = "you",
     ) -> None:
         self._env, self._observations, self._actions = env, observations, actions
         self._ticks_per_decision = ticks_per_decision
         self.spec: Spec = spec_of_spaces(observations.space, actions.space)
-        config = RecordingConfig(
-            _target_="paddock.buffers.recordings.RecordingBuffer", folder=str(folder), rows_per_file=ROWS_PER_FILE
-        )
-        self._buffer = RecordingBuffer(config, self.spec, 1)
+        step = env.world.settings.time_step * ticks_per_decision
+        self._writer = EpisodeWriter(folder, Description(self.spec, env.config.to_dict(), step))
+        track = env.world.tracks[0].name
+        self._builder = EpisodeBuilder(self.spec, {"driver": driver, "track": track, "car": env.config.car})
         self._last_actions = np.zeros((1, observations.config.sensing.last_actions, actions.size), np.float32)
-        self._seen: dict[str, NDArray[Any]] | None = None
-        self._is_first = True
+        self._is_begun = False
         self._commands: list[NDArray[np.float32]] = []
         self._reward = 0.0
 
     def watch(self, command: NDArray[np.float32], reward: float, *, is_end: bool) -> None:
         """After a tick in which the person drove; is_end: the episode is cut here."""
-        if self._seen is None:
-            self._seen = self._look()
+        if not self._is_begun:
+            self._builder.begin(self._look())
+            self._is_begun = True
             return
         self._commands.append(command.copy())
         self._reward += reward
@@ -96,20 +99,18 @@ class Demonstration:
 
     def cut(self) -> None:
         """The person no longer drives: end the episode, and write what there is."""
-        if self._seen is not None and self._commands:
+        if self._is_begun and self._commands:
             self._add(is_end=True)
-        self._seen, self._is_first = None, True
+        else:
+            self._write()
+        self._is_begun = False
         self._commands.clear()
+        self._reward = 0.0
         self._last_actions[:] = 0.0
-        self._buffer.mark_discontinuity()
-        self._buffer.flush()
 
     def _look(self) -> dict[str, NDArray[Any]]:
-        rows = np.array([0])
-        return {name: part.copy() for name, part in as_dict(self._read(rows)).items()}
-
-    def _read(self, rows: NDArray[np.intp]) -> Any:
-        return self._observations.read(self._env.readings, rows, self._last_actions)
+        read = self._observations.read(self._env.readings, np.array([0]), self._last_actions)
+        return {name: part[0] for name, part in as_dict(read).items()}
 
     def _add(self, is_end: bool) -> None:
         mean = np.stack(self._commands).mean(axis=0, keepdims=True, dtype=np.float32)
@@ -117,28 +118,14 @@ class Demonstration:
         decoded = self._actions.decode(chosen)
         self._actions.shift(self._last_actions, chosen, decoded)
         following = self._look()
-        self._buffer.add(
-            {
-                "observation": self._seen,
-                "action": self._in_policy_range(chosen),
-                "reward": np.array([self._reward], np.float32),
-                "terminated": np.zeros(1, np.bool_),
-                "truncated": np.array([is_end]),
-                "valid": np.ones(1, np.bool_),
-                "is_first": np.array([self._is_first]),
-                "next_observation": following,
-            }
-        )
-        self._seen, self._is_first = following, is_end
+        speed = float(np.hypot(self._env.world.vx[0], self._env.world.vy[0]))
+        self._builder.add(chosen[0], self._reward, following, truncated=is_end, is_idle=speed < STANDING)
         self._commands.clear()
         self._reward = 0.0
         if is_end:
-            self._buffer.flush()
+            self._write()
+            self._builder.begin(following)
 
-    def _in_policy_range(self, chosen: Any) -> NDArray[Any]:
-        """Policies act in [-1, 1] whatever the environment's bounds are."""
-        action = self.spec.action
-        if action.is_discrete:
-            return np.asarray(chosen)
-        low, high = action.bounds()
-        return (np.asarray(chosen) - (high + low) / 2) / ((high - low) / 2)
+    def _write(self) -> None:
+        if (episode := self._builder.finish()) is not None:
+            self._writer.add(episode)

@@ -41,7 +41,7 @@ class DrivingSession:
         self._laps = LapRecorder(grid.env, request.laps_dir, request.driver)
         demonstration = run.path / "demonstration"
         self._demonstration = Demonstration(
-            grid.env, grid.observations, grid.actions, grid.ticks_per_decision, demonstration
+            grid.env, grid.observations, grid.actions, grid.ticks_per_decision, demonstration, request.driver
         )
         self._mode, self._assist, self._speed = request.mode, 0.5, 1.0
         self._tick, self._sequence, self._lap_count = 0, 0, 0

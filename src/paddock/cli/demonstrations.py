@@ -1,0 +1,142 @@
+"""`paddock demonstrations`: list, show, merge, export and import demonstrations."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from paddock.cli.completion import complete_from
+from paddock.cli.run_options import JsonOption
+
+app = typer.Typer(help="List, inspect, merge, import and export demonstrations.", no_args_is_help=True)
+
+SetArgument = Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder of demonstrations, or of a recording.")]
+
+
+@app.command("list")
+def list_sets(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to look, also further down.")] = Path("."),
+    as_json: JsonOption = False,
+) -> None:
+    """The sets of demonstrations in a folder, one line each."""
+    from paddock.core.errors import InputError
+    from paddock.orchestration.demonstration_sets import find_sets, summary
+
+    if not folder.is_dir():
+        raise InputError(f"'{folder}' is no folder.")
+    rows: list[dict[str, Any]] = []
+    for found in find_sets(folder):
+        try:
+            rows.append(summary(found))
+        except InputError as error:
+            typer.echo(f"{found}: {error}", err=True)
+    if as_json:
+        print(json.dumps(rows, indent=2))
+    elif not rows:
+        print(f"There are no demonstrations in '{folder}'. Record some: paddock record episodes FOLDER --laps 10")
+    else:
+        columns = ("folder", "episodes", "steps", "seconds", "drivers", "tracks", "mean_return", "is_intervention")
+        _print_table(rows, columns)
+
+
+@app.command("show")
+def show_set(folder: SetArgument, as_json: JsonOption = False) -> None:
+    """One set: where it comes from, what it holds, each of its episodes."""
+    from paddock.orchestration.demonstration_sets import details
+
+    values = details(folder)
+    if as_json:
+        print(json.dumps(values, indent=2))
+        return
+    for name, value in values.items():
+        if name not in ("spec", "list", "actions"):
+            print(f"{name:16} {_text(value)}")
+    for name, part in values["spec"]["observation"].items():
+        print(f"observation      {name}: {part['dtype']} {part['shape']}")
+    print(f"action           {values['spec']['action']['dtype']} {values['spec']['action']['shape']}")
+    for name, value in values["actions"].items():
+        print(f"action {name:9} {', '.join(f'{one:.3f}' for one in value)}")
+    _print_table(values["list"], tuple(dict.fromkeys(key for row in values["list"] for key in row)))
+
+
+@app.command("merge")
+def merge_sets(
+    sources: Annotated[list[Path], typer.Argument(metavar="FOLDER ...", help="Sets of the same environment.")],
+    into: Annotated[Path, typer.Option("--into", metavar="FOLDER", help="A new folder for all of their episodes.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Put the episodes of several sets together."""
+    from paddock.orchestration.demonstration_sets import merge
+
+    _tell(merge(sources, into), as_json)
+
+
+@app.command("export")
+def export_set(
+    folder: SetArgument,
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="Minari's name for it, or a new folder for LeRobot.")],
+    format: Annotated[
+        str,
+        typer.Option("--format", help="minari or lerobot.", autocompletion=complete_from("minari", "lerobot")),
+    ] = "minari",
+    author: Annotated[str | None, typer.Option(help="Who made it, for Minari.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a set as a dataset of another program, without loss."""
+    from paddock.orchestration import demonstration_sets
+
+    values = demonstration_sets.export_set(folder, format, target, author=author)
+    if as_json:
+        print(json.dumps(values, indent=2))
+    else:
+        print(f"{values['to']}: {values['episodes']} episodes with {values['steps']:,} steps")
+
+
+@app.command("import")
+def import_set(
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="minari:DATASET, or the folder of a LeRobot dataset (v3.0).")
+    ],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new folder for the demonstrations.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Read a dataset of another program."""
+    from paddock.orchestration import demonstration_sets
+
+    _tell(demonstration_sets.import_set(source, folder), as_json)
+
+
+def _tell(values: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(values, indent=2))
+    else:
+        print(f"{values['folder']}: {values['episodes']} episodes with {values['steps']:,} steps")
+
+
+def _print_table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for name in columns:
+        table.add_column(name.replace("_", " "), overflow="fold")
+    for row in rows:
+        table.add_row(*(_text(row.get(name)) for name in columns))
+    Console().print(table)
+
+
+def _text(value: Any) -> str:
+    from rich.markup import escape
+
+    from paddock.core.text import printable
+
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    if isinstance(value, list):
+        return escape(printable(", ".join(map(str, value))))
+    return escape(printable(str(value)))
