@@ -5,6 +5,7 @@ import inspect
 import pytest
 
 from paddock.buffers.buffer import Buffer
+from paddock.buffers.demonstrations import DemonstrationsBuffer
 from paddock.buffers.disk import DiskBuffer
 from paddock.buffers.latents import LatentBuffer
 from paddock.buffers.offline import OfflineBuffer
@@ -27,7 +28,9 @@ from paddock.rollout.collector import Collector
 from paddock.rollout.experience import Experience, TransitionSink, WholeEpisodes
 
 SEQUENCES = [SequenceBuffer, PrioritizedSequenceBuffer, DiskBuffer, OfflineBuffer]
-BUFFERS = [RolloutBuffer, UniformBuffer, PrioritizedBuffer, *SEQUENCES, LatentBuffer, TmrlMemory]
+BUFFERS = [
+    RolloutBuffer, UniformBuffer, PrioritizedBuffer, *SEQUENCES, LatentBuffer, TmrlMemory, DemonstrationsBuffer,
+]  # fmt: skip
 PAIRS = [
     (Experience, Collector),
     *((contract, buffer) for contract in (Buffer, TransitionSink) for buffer in BUFFERS),

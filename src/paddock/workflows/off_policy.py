@@ -33,6 +33,7 @@ class ReplayWorkflow(Workflow):
     def initialize(self, context: WorkflowContext) -> None:
         super().initialize(context)
         self.observation_normalizer = context.components["observation_normalizer"]
+        self._is_scaled = False
 
     def collect_step(self, step: int, *, phase: Phase) -> CollectResult:
         result = super().collect_step(step, phase=phase)
@@ -40,6 +41,21 @@ class ReplayWorkflow(Workflow):
             observation = {name: torch.from_numpy(part) for name, part in result.observation.items()}
             self.observation_normalizer.update(observation)
         return result
+
+    def learn_scale(self, batch: dict[str, Any], phase: Phase) -> None:
+        """For phases that collect nothing: the normaliser learns once, from all that the phase's buffer holds."""
+        if self._is_scaled:
+            return
+        everything = getattr(self.context.buffers[phase.buffer or ""], "observations", None)
+        seen = batch["observation"] if everything is None else everything()
+        self.observation_normalizer.update({name: torch.as_tensor(part) for name, part in seen.items()})
+        self._is_scaled = True
+
+    def get_state(self) -> dict[str, Any]:
+        return {"is_scaled": self._is_scaled}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self._is_scaled = bool(state.get("is_scaled", False))  # Older checkpoints do not say.
 
     def prepare_batch(self, batch: dict[str, Any]) -> ReplayBatch:
         """A buffer's batch on the device, with observations as the networks see them.

@@ -17,6 +17,8 @@ from paddock.workflows.base import Metrics, Phase
 from paddock.workflows.context import WorkflowContext
 from paddock.workflows.off_policy import ReplayBatch, ReplayConfig, ReplayWorkflow
 
+INSIDE = 0.999  # A demonstration's full lock: the tanh of a number that can be reached.
+
 
 class SACConfig(ReplayConfig):
     """Options of SAC."""
@@ -56,6 +58,15 @@ class SAC(ReplayWorkflow):
         sample = self.prepare_batch(batch)
         noise = torch.randn(sample["action"].shape, device=self.context.device)
         return {"train/temperature": self.temperature(), **self._step_policy(sample, noise)}
+
+    def clone_policy(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
+        """One step of the policy alone towards the actions of the batch: for demonstrations, before it collects."""
+        self.learn_scale(batch, phase)
+        sample = self.prepare_batch(batch)
+        action = sample["action"].clamp(-INSIDE, INSIDE)
+        loss = -self.policy(sample["observation"]).log_prob(action).mean()
+        norm = self.optimizers["policy"].descend(loss)
+        return {"train/cloning_loss": loss.detach(), "train/policy_gradient_norm": norm}
 
     def _step_critics(self, sample: ReplayBatch, noise: Tensor) -> Metrics:
         if is_frozen(self.critics):
