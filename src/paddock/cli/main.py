@@ -37,6 +37,7 @@ VERBS = {
     "show": ("paddock.cli.show", "Everything about one run."),
     "compare": ("paddock.cli.compare", "Runs side by side, with intervals and a report."),
     "export": ("paddock.cli.export", "Runs as csv, json, latex, markdown or parquet."),
+    "export-policy": ("paddock.cli.export_policy", "A policy as a file that runs elsewhere: ONNX."),
     "sweep": ("paddock.cli.sweep", "Every combination of some options, over seeds."),
     "tune": ("paddock.cli.tune", "Search for good options with Optuna."),
     "benchmark": ("paddock.cli.benchmark", "Tasks with published values over seeds, and their report."),

@@ -75,9 +75,9 @@ class IQL(ReplayWorkflow):
                 self.policy(observation).log_prob(action), advantage, self.config.beta, self.config.max_weight
             ),
         }
-        metrics = {f"train/{name}_loss": loss.detach() for name, loss in losses.items()}
+        metrics: Metrics = {f"train/{name}_loss": loss.detach() for name, loss in losses.items()}
         metrics |= {"train/value": value.detach().mean(), "train/advantage": advantage.mean()}
-        gradients = {
+        gradients: dict[str, Gradients] = {
             name: () if is_frozen(getattr(self, name)) else self.optimizers[name].differentiate(loss)
             for name, loss in losses.items()
         }
