@@ -132,3 +132,24 @@ def test_record_cuts_idle_starts():
     assert len(episodes[True]) == 30
     assert 15 <= len(episodes[False]) <= 20
     assert episodes[False].actions[0, 1] == 1.0
+
+
+def test_record_of_a_student_holds_the_teachers_labels(request_, prepared):
+    """DAgger's data: the policy drives where it gets to, the classical driver says what it would do there."""
+    orchestrator = prepared("racing", *OVAL, "environment.num_envs=2", "workflow.rollout_steps=64")
+    orchestrator.workflow.actor().save(request_.folder.parent / "policy", orchestrator.config.environment.to_dict())
+    orchestrator.context.experience.close()
+    limit = ("environment.max_episode_steps=60",)
+    student = replace(request_, laps=None, episodes=2, overrides=limit, student=str(request_.folder.parent / "policy"))
+    record(replace(student, teacher_share=0.5))
+    episodes = load_episodes(request_.folder)
+    assert len(episodes) == 2
+    for episode in episodes:
+        assert episode.information["student"] == "policy"
+        assert episode.information["driver"] == "classical driver"
+        taken = (episode.actions == episode.labels).all(1)
+        assert taken[episode.marks[INTERVENTION]].all()
+        assert not taken[~episode.marks[INTERVENTION]].all()
+        assert episode.marks[CORRECTED].all()
+    with pytest.raises(InputError, match="taught by the classical driver"):
+        record(replace(student, driver="random"))

@@ -58,6 +58,17 @@ def record_episodes(
         bool, typer.Option("--keep-failures", help="Keep laps that were not completed, too.")
     ] = False,
     min_return: Annotated[float | None, typer.Option(help="Drop episodes with a lower return.")] = None,
+    student: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN|POLICY",
+            help="A policy that drives, while the classical driver labels each step with what it would have done.",
+            autocompletion=complete_runs,
+        ),
+    ] = None,
+    teacher_share: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Of a student's steps, how many the classical driver takes.")
+    ] = 0.0,
     trust: TrustOption = False,
     runs_dir: RunsDirOption = RUNS,
     plugin: PluginOption = None,
@@ -68,7 +79,7 @@ def record_episodes(
 
     request = RecordRequest(
         folder, driver, experiment, overrides or [], episodes, laps, noise, seed, num_envs, stochastic, keep_idle,
-        keep_failures, min_return, runs_dir, trust,
+        keep_failures, min_return, student, teacher_share, runs_dir, trust,
     )  # fmt: skip
     with showing(f"recording {folder}", "episodes") as advance:
         done = 0

@@ -41,6 +41,8 @@ class RecordRequest:
     environment, the others in that of `experiment`. laps: whole laps of racing, in place of `episodes`.
 
     keeps_failures: of laps, also those that were not completed. min_return: of episodes, the least that is kept.
+    student: a run or a policy's folder that drives in its own environment while the classical driver says in each step
+    what it would have done, and takes that step itself with the chance `teacher_share`. All of its episodes are kept.
     """
 
     folder: Path
@@ -56,6 +58,8 @@ class RecordRequest:
     keeps_idle: bool = False
     keeps_failures: bool = False
     min_return: float | None = None
+    student: str | None = None
+    teacher_share: float = 0.0
     runs_dir: Path = Path("runs")
     trusts: bool = False
 
@@ -65,16 +69,18 @@ def record(request: RecordRequest, advance: Callable[[int], None] = lambda count
     if (request.episodes is None) == (request.laps is None):
         raise InputError("say how much is to be recorded: either a number of episodes or a number of laps.")
     wanted = request.laps or request.episodes or 0
+    if request.student is not None and request.driver != CLASSICAL:
+        raise InputError(f"a student is taught by the classical driver, not by '{request.driver}'.")
     env, environment, actor = _subject(request, min(request.num_envs, wanted))
     spec = spec_of(env)
     driver: EpisodeDriver
-    if actor is not None:
+    if actor is not None and request.student is None:
         driver = ActorDriver(actor, env.num_envs, Path(request.driver).name, deterministic=not request.stochastic)
     elif isinstance(env, RacingVectorEnv):
         driver = ClassicalDemonstrator(env)
     else:
         raise InputError(f"the classical driver drives in racing only; record '{request.experiment}' with a policy.")
-    rules = _rules(env, request)
+    rules = _rules(env, request, actor)
     writer = EpisodeWriter(request.folder, Description(spec, environment, time_step(env)))
     sign(request.folder, {"environment": environment})
     recorder = EpisodeRecorder(env, spec, driver, rules, seed=request.seed)
@@ -101,7 +107,8 @@ def _keep(
     kept: list[Episode] = []
     dropped = in_a_row = 0
     for episode in recorder.episodes():
-        is_failure = request.laps is not None and bool(episode.terminations[-1]) and not request.keeps_failures
+        keeps_all = request.keeps_failures or request.student is not None
+        is_failure = request.laps is not None and bool(episode.terminations[-1]) and not keeps_all
         is_poor = request.min_return is not None and float(episode.rewards.sum()) < request.min_return
         if is_failure or is_poor:
             dropped, in_a_row = dropped + 1, in_a_row + 1
@@ -123,10 +130,14 @@ def _keep(
 def _subject(request: RecordRequest, copies: int) -> tuple[VectorEnv, dict[str, Any] | None, ActorModule | None]:
     """The environment, its configuration where it says, and the policy that drives; None for the classical driver."""
     overrides = list(request.overrides)
-    if request.driver not in (CLASSICAL, RANDOM):
+    if request.student is not None or request.driver not in (CLASSICAL, RANDOM):
         overrides += [NO_LIMIT] if request.laps is not None else []
         subject = find_subject(
-            request.driver, request.runs_dir, overrides=overrides, keeps_reward=True, trusts=request.trusts
+            request.student or request.driver,
+            request.runs_dir,
+            overrides=overrides,
+            keeps_reward=True,
+            trusts=request.trusts,
         )
         env = subject.make_env(copies, None)
         config = getattr(env, "config", None)
@@ -141,8 +152,12 @@ def _subject(request: RecordRequest, copies: int) -> tuple[VectorEnv, dict[str, 
     return env, config.to_dict(), RandomActor(RandomActorConfig(_target_=RANDOM_ACTOR), {}, spec_of(env))
 
 
-def _rules(env: VectorEnv, request: RecordRequest) -> RecordingRules:
+def _rules(env: VectorEnv, request: RecordRequest, actor: ActorModule | None) -> RecordingRules:
     options: dict[str, Any] = {"noise": request.noise, "keeps_idle": request.keeps_idle}
+    if request.student is not None and actor is not None:
+        name, deterministic = Path(request.student).name, not request.stochastic
+        options["student"] = ActorDriver(actor, env.num_envs, name, deterministic=deterministic)
+        options["teacher_share"] = request.teacher_share
     if isinstance(env, RacingVectorEnv):
         return racing_rules(env, by_lap=request.laps is not None, **options)
     if request.laps is not None:
