@@ -85,6 +85,11 @@ def test_broken_demonstrations_get_a_sentence(tmp_path, episodes, break_it, sent
     assert "\n" not in str(caught.value)
 
 
+def test_demonstrations_that_are_not_there_are_to_be_recorded_first(tmp_path):
+    with pytest.raises(InputError, match="paddock record episodes"):
+        load_episodes(tmp_path / "nothing")
+
+
 def _swap(folder):
     """The arrays of another episode under the names of this one."""
     for suffix in (".json", ".safetensors"):

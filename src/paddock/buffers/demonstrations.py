@@ -154,6 +154,10 @@ def load_episodes(source: str | Path, spec: Spec | None = None) -> list[Episode]
 
 def spec_of_source(folder: Path) -> Spec:
     """What the episodes of a folder look like."""
+    if not folder.exists():
+        raise InputError(
+            f"there is no folder '{folder}'. Record demonstrations first: paddock record episodes {folder} --laps 30"
+        )
     if is_demonstrations(folder):
         return read_description(folder).spec
     try:
