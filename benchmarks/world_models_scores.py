@@ -29,6 +29,15 @@ def returns(env: RacingVectorEnv, act) -> np.ndarray:
     return total
 
 
+def baselines(env: RacingVectorEnv) -> dict[str, np.ndarray]:
+    """Returns of chance and of the classical driver."""
+    draws, driver = np.random.default_rng(0), ClassicalAtTheWheel(env)
+    return {
+        "random actions": returns(env, lambda seen: draws.uniform(-1, 1, (env.num_envs, 2))),
+        "classical driver": returns(env, lambda seen: driver.act(seen, env.world)),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("experiment")
@@ -38,10 +47,8 @@ def main() -> None:
     torch.set_num_threads(1)
     config, _ = resolve(Request(given.experiment))
     env = RacingVectorEnv(given.starts, config=config.environment)
-    draws = np.random.default_rng(0)
-    print(f"random: {returns(env, lambda seen: draws.uniform(-1, 1, (given.starts, 2))).mean():.1f}")
-    driver = ClassicalAtTheWheel(env)
-    print(f"classical driver: {returns(env, lambda seen: driver.act(seen, env.world)).mean():.1f}")
+    for name, found in baselines(env).items():
+        print(f"{name}: {found.mean():.1f}")
     scores = []
     for run in given.runs:
         agent = paddock.load(run, which="latest")

@@ -1,11 +1,16 @@
 """Shipped experiments and presets of World Models, made small, from their first phase to their last."""
 
+import sys
+from pathlib import Path
+
 import pytest
+import torch
 
 from paddock.core.errors import InputError
 from quiet_runs import quiet_run
 from world_model_cases import PICTURES
 
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SMALL = [
     "workflow.population=4",
     "workflow.starts=2",
@@ -82,3 +87,72 @@ def test_world_models_iterate_collect_with_the_evolved_controller_and_go_on(tmp_
     run.run()
     assert run.workflow.search.generation == 6
     assert run.context.buffers["latents"]._filled == 2
+
+
+def small_mini(*, evolves):
+    """Options of a tiny world_models_mini, without those of phases that the preset leaves out."""
+    options = [*SMALL, *EXPERIMENTS["world_models_mini"]]
+    skipped = "training.phases." if evolves else "training.phases.evolve."
+    return [text for text in options if not text.startswith(skipped)]
+
+
+@pytest.fixture(scope="module")
+def trained_mini(tmp_path_factory):
+    """A finished run that has an encoder and a memory."""
+    run = quiet_run(
+        tmp_path_factory.mktemp("mini"), "world_models_mini", *small_mini(evolves=False), "training.phases.evolve=null"
+    )
+    run.run()
+    return run
+
+
+def is_alike(one, other, name):
+    mine, theirs = (run.context.components[name].state_dict() for run in (one, other))
+    return mine.keys() == theirs.keys() and all(torch.equal(mine[key], theirs[key]) for key in mine)
+
+
+LATENT, MEMORY, ACTION = 16, 8, 2  # numbers in the tiny run
+EXPECTED_CONTROLS = {  # the run's encoder, the run's memory, numbers that the controller reads
+    "trained memory": (True, True, LATENT + MEMORY),
+    "untrained memory": (True, False, LATENT + MEMORY),
+    "latent only": (True, True, LATENT),
+    "latent and the one before": (True, True, 2 * LATENT),
+    "random encoder": (False, False, LATENT + MEMORY),
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED_CONTROLS)
+def test_a_control_of_world_models_keeps_of_the_trained_run_what_it_says(name, trained_mini, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    from world_models_controls import controls
+
+    changes = controls(str(trained_mini.run_folder.path))
+    assert list(changes) == list(EXPECTED_CONTROLS)
+    options = small_mini(evolves=name != "random encoder")
+    run = quiet_run(tmp_path, "world_models_mini", *options, *changes[name], "training.phases.evolve.duration_cycles=1")
+    has_encoder, has_memory, inputs = EXPECTED_CONTROLS[name]
+    untrained = {key: value.clone() for key, value in run.context.components["vae"].state_dict().items()}
+    assert is_alike(run, trained_mini, "vae") is has_encoder
+    assert is_alike(run, trained_mini, "memory") is has_memory
+    assert run.workflow.controller.parameter_count == (inputs + 1) * ACTION
+    outcome = run.run()
+    assert outcome.status == "finished"
+    assert run.workflow.search.generation == 1
+    after = run.context.components["vae"].state_dict()
+    assert all(torch.equal(after[key], untrained[key]) for key in after), "the encoder learned"
+
+
+def test_the_benchmark_of_controls_prints_a_row_for_each(trained_mini, tmp_path, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import world_models_controls
+
+    options = ["--experiment", "world_models_mini", "--generations", "1", "--starts", "2", "--runs-dir", str(tmp_path)]
+    chosen = ["--only", "latent only", "untrained memory"]
+    given = [str(trained_mini.run_folder.path), *small_mini(evolves=True), "logging.tensorboard=false"]
+    monkeypatch.setattr(sys, "argv", ["controls", *options, *chosen, "--", *given])
+    world_models_controls.main()
+    table = capsys.readouterr().out.split("| control |")[1]
+    for name in ("random actions", "classical driver", "latent only", "untrained memory"):
+        assert f"| {name} | " in table
+    assert "trained memory |" not in table.replace("untrained memory |", "")
+    assert len(list(tmp_path.glob("*/policy/latest"))) == 2
