@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from gymnasium.vector import VectorEnv
 from pydantic import Field
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
@@ -47,6 +48,10 @@ class ActorModule(nn.Module):
     def act(self, observation: Observation, state: ActorState, *, deterministic: bool) -> tuple[Tensor, ActorState]:
         """Observation parts [N, ...] and recurrent state to actions [N, ...] and the next state."""
         raise NotImplementedError
+
+    def watch(self, environment: VectorEnv) -> None:
+        """The environment that it is about to act in. Policies know it by its observations alone; a driver that
+        reads the simulator's state takes it from here."""
 
     def initial_state(self, n: int) -> ActorState:
         """The recurrent state of `n` fresh episodes; None where the policy has no memory."""

@@ -110,6 +110,7 @@ class Collector:
             self._reset(derive_seed(self.seed, "restart", self._restarts) if self._restarts else self.seed)
         if actor is not self._actor or self._actor_state is None:
             self._hand_over(actor)
+        actor.watch(self.env)
         started, taken, device = time.perf_counter(), 0, actor.device
         ended = EndedEpisodes()
         self._env_frames = 0
@@ -129,6 +130,7 @@ class Collector:
         a discontinuity. Copies whose episode is over go on unseen until the last one's is.
         """
         observation = as_dict(reset_alike(self.env, seed=seed, starts=starts)[0])
+        actor.watch(self.env)
         state, device = actor.initial_state(self.num_envs), actor.device
         returns, lengths = np.zeros(self.num_envs), np.zeros(self.num_envs, np.int64)
         is_running, frames, taken = np.ones(self.num_envs, bool), 0, 0

@@ -39,6 +39,7 @@ def whole_episodes(
     resets_next_step = env.metadata.get("autoreset_mode") == AutoresetMode.NEXT_STEP
     copies = env.num_envs
     observation, _ = calls.reset(env, seed=seed)
+    actor.watch(env)
     state = actor.initial_state(copies)
     fresh = np.zeros(copies, bool)
     total, length = np.zeros(copies), np.zeros(copies, np.int64)
@@ -62,6 +63,7 @@ def whole_episodes(
 def episode_frames(actor: ActorModule, env: VectorEnv, seed: int, deterministic: bool) -> Iterator[np.ndarray]:
     """The pictures of one episode, each drawn when it is asked for."""
     observation, _ = calls.reset(env, seed=seed)
+    actor.watch(env)
     state = actor.initial_state(1)
     done = False
     while not done:

@@ -182,6 +182,8 @@ def drive_laps(
     speed: m/s at the start. track_index: [N] the track of each start; by default the tracks in turn.
     `watch(world, driving)` is called after every step with who is still driving, [N].
     """
+    if isinstance(driver, PolicyDriver):
+        driver.actor.watch(env)
     world, rows = env.world, env._rows
     count = env.num_envs
     lengths = np.array([track.length for track in world.tracks])
