@@ -72,3 +72,14 @@ def test_a_missing_file_is_said():
 @pytest.mark.parametrize("name", sorted(choices("experiment")))
 def test_every_shipped_experiment_says_what_it_is(name):
     assert describe(choices("experiment")[name])
+
+
+def test_several_presets_are_composed_in_their_order():
+    chosen = "world_models_from_recording,world_models_remember"
+    values = compose("world_models_mini", preset=chosen).values
+    assert values == compose("world_models_mini", overrides=[f"preset={chosen}"]).values
+    phases = values["training"]["phases"]
+    assert [name for name, phase in phases.items() if phase] == ["encode", "converge_mdn"]
+    assert phases["encode"]["buffer"] == "dataset"
+    with pytest.raises(InputError, match=r"unknown preset 'smok'\. Did you mean 'smoke'"):
+        compose("world_models_mini", preset="world_models_remember,smok")

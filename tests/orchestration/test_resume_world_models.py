@@ -1,7 +1,10 @@
 """World Models go on to the bit from the middle of every phase, stopped or killed."""
 
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -68,6 +71,21 @@ def test_world_models_of_numbers_resume_to_the_bit(tmp_path):
     with resumed_run(RunFolder(stopped.run_folder.path), [], Console(quiet=True)) as resumed:
         resumed.run()
         assert_equal(final(resumed), final(whole))
+
+
+def test_world_models_killed_inside_collecting_seeing_and_encoding_end_bit_identical(uninterrupted, tmp_path):
+    """One run, three processes, each killed within a hook of one of the first three phases."""
+    script = Path(__file__).parents[1] / "killed_world_models.py"
+    for phase in PHASES[:3]:
+        done = subprocess.run([sys.executable, script, tmp_path, phase], capture_output=True, text=True, timeout=200)
+        assert done.returncode == -signal.SIGKILL, done.stdout + done.stderr
+        (run,) = (RunFolder(path) for path in tmp_path.glob("run*/"))
+        begun = [event["phase"] for event in run.read_events() if event["event"] == "phase"]
+        assert begun[-1] == phase
+        assert list(run.checkpoints.glob("step-*"))
+    with resumed_run(run, [], Console(quiet=True)) as resumed:
+        resumed.run()
+        assert_equal(final(resumed), uninterrupted[0])
 
 
 KILLED = ["converge_mdn", "evolve", "evolve_in_dream"]

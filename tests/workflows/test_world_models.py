@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from paddock.buffers.latents import LOG_VARIANCE, MEAN
-from paddock.buffers.recordings import RecordingBuffer, RecordingConfig
+from paddock.buffers.minari_sets import write_minari
+from paddock.buffers.recordings import RecordingBuffer, RecordingConfig, read_recording
 from paddock.core.errors import InputError
 from paddock.core.seeding import derive_seed
 from paddock.core.specs import ArraySpec, Spec
@@ -195,22 +196,71 @@ def test_a_component_begins_with_the_initial_weights_of_another_run(tmp_path):
         quiet_run(tmp_path, None, *PICTURES, alone[-1], "components.vae.latent=5")
 
 
-def test_world_models_learn_to_see_from_a_recording(tmp_path):
+@pytest.fixture(params=["recording", "minari"])
+def dataset(request, tmp_path, monkeypatch):
+    """Where 1,200 random steps of pictures are kept, as `buffers.dataset.sources` names it."""
     recorder = quiet_run(tmp_path, None, *PICTURES, name="recorder").context
     folder = tmp_path / "recording"
     recording = RecordingBuffer(RecordingConfig(_target_="x", folder=str(folder)), recorder.spec, 24)
     recorder.experience.collect(recorder.controllers["held"], recording, 1_200)
     recording.flush()
-    more = [
-        "preset=world_models_from_recording",
-        f"buffers.dataset.sources=[{folder}]",
-        "buffers.latents.capacity=1400",
-    ]
-    run = quiet_run(tmp_path, None, *PICTURES, *more, name="offline")
+    if request.param == "recording":
+        return str(folder)
+    pytest.importorskip("minari", reason="needs the extra minari")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+    spec, files = read_recording(folder)
+    write_minari("paddock/bar/held-v0", files, spec, algorithm_name="held", author="Paddock")
+    return "minari:paddock/bar/held-v0"
+
+
+def from_dataset(tmp_path, dataset, presets, *overrides):
+    """A run that has ended, with only those small options whose phases the presets leave in."""
+    more = [f"preset={presets}", f"buffers.dataset.sources=['{dataset}']", "buffers.latents.capacity=1400"]
+    kept = [text for text in PICTURES if not text.startswith("training.phases.")]
+    run = quiet_run(tmp_path, None, *kept, *more, *overrides, name="offline")
     assert run.run().status == "finished"
+    return run
+
+
+def test_world_models_learn_to_see_from_a_dataset_and_evolve(tmp_path, dataset):
+    phases = [text for text in PICTURES if text.startswith("training.phases.")]
+    run = from_dataset(tmp_path, dataset, "world_models_from_recording", *phases)
     latents = run.context.buffers["latents"]
     assert len(latents) == len(run.context.buffers["dataset"])
     assert latents.totals.max() - latents.totals.min() <= 9  # Episodes of nine rows, spread evenly.
+
+
+def test_each_phase_of_world_models_runs_alone_on_a_dataset(tmp_path, dataset):
+    """See, remember and dream in three runs, each with the weights of the one before, without a step outside."""
+    presets, updates = "world_models_from_recording,world_models_", "duration_updates=2"
+    seen = from_dataset(tmp_path, dataset, f"{presets}see", f"training.phases.converge_vae.{updates}")
+    weights = f"initial_weights={{vae: {seen.run_folder.path}}}"
+    mdn = f"training.phases.converge_mdn.{updates}"
+    remembered = from_dataset(tmp_path, dataset, f"{presets}remember", mdn, weights)
+    folder = remembered.run_folder.path
+    dreamt = from_dataset(
+        tmp_path,
+        dataset,
+        f"{presets}dream",
+        f"initial_weights={{vae: {folder}, memory: {folder}}}",
+        "training.phases.converge_vae=null",
+        "training.phases.converge_mdn=null",
+        "training.phases.evolve_in_dream.duration_cycles=2",
+    )
+    runs = [seen, remembered, dreamt]
+    phases = [["converge_vae"], ["encode", "converge_mdn"], ["encode", "evolve_in_dream"]]
+    assert [list(run.config.training.phases) for run in runs] == phases
+    assert [run.counters.agent_steps for run in runs] == [0, 0, 0]
+    assert dreamt.counters.imagined_steps > 0
+
+    def same(name, one, other):
+        mine, theirs = (run.context.components[name].state_dict() for run in (one, other))
+        return all(torch.equal(mine[key], theirs[key]) for key in theirs)
+
+    assert same("vae", seen, remembered)
+    assert same("vae", seen, dreamt)
+    assert same("memory", remembered, dreamt)
+    assert not same("memory", seen, remembered)
 
 
 @pytest.mark.parametrize("kind", ["sync", "racing"])

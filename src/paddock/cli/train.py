@@ -43,7 +43,7 @@ def train(
     ] = None,
     preset: Annotated[
         str | None,
-        typer.Option(help="A variation of the experiment, for example smoke.", autocompletion=complete_presets),
+        typer.Option(help="A variation of the experiment, smoke, or several: A,B.", autocompletion=complete_presets),
     ] = None,
     name: Annotated[str | None, typer.Option(help="The run's name; the experiment's by default.")] = None,
     seed: Annotated[

@@ -136,10 +136,13 @@ def _search_path(user: Path | None) -> Iterator[tuple[list[Path], str | None]]:
 
 
 def _checked(group: str, name: str, folders: Sequence[Path]) -> str:
+    """The group's choice as Hydra reads it; of presets there may be several, `a,b`, and the last one counts most."""
     available = {file.stem for folder in folders for file in (folder / group).glob("*.yaml")}
-    if name not in available:
-        raise unknown_choice(group, name, available)
-    return name
+    names = name.split(",") if group == "preset" else [name]
+    for one in names:
+        if one not in available:
+            raise unknown_choice(group, one, available)
+    return name if len(names) == 1 else f"[{name}]"
 
 
 def _check_groups(folders: Sequence[Path]) -> None:
