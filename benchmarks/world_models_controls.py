@@ -38,12 +38,12 @@ def main() -> None:
     parser.add_argument("run", help="a finished run whose encoder and memory are taken")
     parser.add_argument("overrides", nargs="*", help="key=value, for all five")
     parser.add_argument("--experiment", default="world_models_racing_camera", help="the experiment of that run")
-    parser.add_argument("--only", nargs="+", help="names of controls; all by default")
+    parser.add_argument("--only", action="append", help="name of a control, once for each; all by default")
     parser.add_argument("--generations", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--starts", type=int, default=100)
     parser.add_argument("--runs-dir", help="where to keep the five runs; they are deleted by default")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     torch.set_num_threads(1)
     same = [*given.overrides, f"training.phases.evolve.duration_cycles={given.generations}", "threads=1"]
     environment = resolve(Request(given.experiment, overrides=given.overrides))[0].environment

@@ -4,14 +4,16 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import paddock  # noqa: F401 - registers the environments
 from paddock.components.dynamics.dream import Dream
 from paddock.core.errors import InputError
 from paddock.core.specs import ArraySpec, Spec
 from paddock.dream.env import DreamVectorEnv
+from paddock.dream.film import film_dream
 from paddock.dream.panels import DreamPanels, action_of
-from paddock.dream.session import film_dream, open_dream
+from paddock.dream.session import open_dream
 from paddock.dream.source import DreamSource, source_of
 from paddock.orchestration.subject import find_subject
 from quiet_runs import quiet_run
@@ -178,10 +180,30 @@ def test_panels_show_road_reconstruction_and_dream_side_by_side(seeing_run, tmp_
     assert np.array_equal(picture[:, 264:520], picture[:, 528:784])
     panels.step(action_of(panels.spec.action, 1.0, 0.0, 0.0))
     assert not np.array_equal(panels.picture(), picture)
-    assert film_dream(panels, tmp_path / "film.mp4", steps=5) == 5
-    assert (tmp_path / "film.mp4").stat().st_size > 0
     panels.begin(1)
     assert panels.steps == 0
+    panels.close()
+
+
+def test_a_dream_is_filmed_as_mp4_as_gif_and_as_a_strip_of_moments(seeing_run, tmp_path):
+    folder, path = seeing_run
+    panels, _ = open_dream(str(path), folder, temperature=1.0)
+    assert film_dream(panels, tmp_path / "film.mp4", steps=5) == 5
+    assert (tmp_path / "film.mp4").stat().st_size > 0
+    panels.begin(0)
+    assert film_dream(panels, tmp_path / "film.gif", steps=5) == 3  # every other step
+    with Image.open(tmp_path / "film.gif") as film:
+        assert film.n_frames == 3
+    panels.begin(0)
+    shown = panels.pictures()
+    assert film_dream(panels, tmp_path / "strip.png", steps=200) == 2  # Episodes here have eight steps.
+    with Image.open(tmp_path / "strip.png") as strip:
+        picture = np.asarray(strip)
+    for row, expected in enumerate(shown):
+        top = 24 + row * 102
+        assert np.array_equal(picture[top : top + 96 : 6, 112:208:6], expected)
+    with pytest.raises(InputError, match=r"ends in \.mp4, \.gif, \.png"):
+        film_dream(panels, tmp_path / "film.avi", steps=5)
     panels.close()
 
 

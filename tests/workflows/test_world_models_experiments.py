@@ -147,9 +147,9 @@ def test_the_benchmark_of_controls_prints_a_row_for_each(trained_mini, tmp_path,
     import world_models_controls
 
     options = ["--experiment", "world_models_mini", "--generations", "1", "--starts", "2", "--runs-dir", str(tmp_path)]
-    chosen = ["--only", "latent only", "untrained memory"]
+    chosen = ["--only", "latent only", "--only", "untrained memory"]
     given = [str(trained_mini.run_folder.path), *small_mini(evolves=True), "logging.tensorboard=false"]
-    monkeypatch.setattr(sys, "argv", ["controls", *options, *chosen, "--", *given])
+    monkeypatch.setattr(sys, "argv", ["controls", given[0], *options, *chosen, *given[1:]])
     world_models_controls.main()
     table = capsys.readouterr().out.split("| control |")[1]
     for name in ("random actions", "classical driver", "latent only", "untrained memory"):

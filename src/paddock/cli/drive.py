@@ -48,7 +48,7 @@ def drive(
     temperature: Annotated[float, typer.Option(min=0.01, help="Of the dream: above 1 it is less certain.")] = 1.0,
     film: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="With --dream: write 200 steps of the run's own driving as an mp4."),
+        typer.Option(metavar="FILE", help="With --dream: 200 steps of the run's own driving as .mp4, .gif or .png."),
     ] = None,
     driver: Annotated[str, typer.Option(help="Your name, for the laps you drive.")] = "you",
     mode: Annotated[
@@ -96,7 +96,8 @@ def _dream(
     name: str, runs_dir: Path, temperature: float, film: Path | None, options: list[str] | None, *, trusts: bool
 ) -> None:
     """Drive in a dream, or film it. options: of the page; None for no page."""
-    from paddock.dream.session import DreamSession, dream_folder, film_dream, open_dream
+    from paddock.dream.film import film_dream
+    from paddock.dream.session import DreamSession, dream_folder, open_dream
 
     panels, found = open_dream(name, runs_dir, temperature=temperature, trusts=trusts)
     if film is not None:

@@ -78,12 +78,16 @@ class DreamPanels:
             vector, _ = self._actor.choose(self._latent, memory, deterministic=True)
         return self._actor.to_environment(from_vector(vector, self.spec.action))
 
-    def picture(self) -> NDArray[np.uint8]:
-        """uint8 [height, width, 3]: the three panels in a row."""
+    def pictures(self) -> list[NDArray[np.uint8]]:
+        """uint8 [height, width, 3] each, as large as the model sees them: what `PANELS` names."""
         with torch.inference_mode():
             again = {name: part.numpy() for name, part in self.model.decode(self._latent).items()}
         shown = [as_pictures({name: part.numpy() for name, part in self._seen.items()})[0], as_pictures(again)[0]]
-        panels = [enlarged(one, SIDE) for one in (*shown, self.dream.pictures()[0])]
+        return [*shown, self.dream.pictures()[0]]
+
+    def picture(self) -> NDArray[np.uint8]:
+        """uint8 [height, width, 3]: the three panels in a row."""
+        panels = [enlarged(one, SIDE) for one in self.pictures()]
         gap = np.full((panels[0].shape[0], GAP, 3), 255, np.uint8)
         return np.concatenate([panels[0], gap, panels[1], gap, panels[2]], 1)
 

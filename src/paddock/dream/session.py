@@ -18,7 +18,6 @@ from paddock.core.pace import Pacer
 from paddock.dream.panels import PANELS, DreamPanels, action_of
 from paddock.experiments.run import RunFolder, manifest
 from paddock.orchestration.subject import find_subject
-from paddock.render.video import write_video
 
 UNWATCHED_TIMEOUT = 120.0  # s without a viewer after which a session ends
 SILENCE = 0.3  # s without an input, after which wheel and pedals are released
@@ -152,14 +151,3 @@ def dream_folder(name: str, runs_dir: Path, *, temperature: float) -> RunFolder:
     run = RunFolder.create(runs_dir / "drives", title, config, is_own=False)
     run.write_manifest(**manifest(config, seed=0))
     return run
-
-
-def film_dream(panels: DreamPanels, file: Path, *, steps: int) -> int:
-    """The run's own policy drives the road; its reconstruction and its dream beside it. Gives the number of frames."""
-
-    def frames() -> Any:
-        for _ in range(steps):
-            yield panels.picture()
-            panels.step(panels.act())
-
-    return write_video(file, frames(), frames_per_second=panels.rate)
