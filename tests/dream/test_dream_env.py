@@ -191,17 +191,17 @@ def test_a_dream_is_filmed_as_mp4_as_gif_and_as_a_strip_of_moments(seeing_run, t
     assert film_dream(panels, tmp_path / "film.mp4", steps=5) == 5
     assert (tmp_path / "film.mp4").stat().st_size > 0
     panels.begin(0)
-    assert film_dream(panels, tmp_path / "film.gif", steps=5) == 3  # every other step
+    assert film_dream(panels, tmp_path / "film.gif", steps=8) == 2  # every fourth step
     with Image.open(tmp_path / "film.gif") as film:
-        assert film.n_frames == 3
+        assert film.n_frames == 2
     panels.begin(0)
     shown = panels.pictures()
     assert film_dream(panels, tmp_path / "strip.png", steps=200) == 2  # Episodes here have eight steps.
     with Image.open(tmp_path / "strip.png") as strip:
         picture = np.asarray(strip)
     for row, expected in enumerate(shown):
-        top = 24 + row * 102
-        assert np.array_equal(picture[top : top + 96 : 6, 112:208:6], expected)
+        top = 24 + row * 134
+        assert np.array_equal(picture[top : top + 128 : 8, 112:240:8], expected)
     with pytest.raises(InputError, match=r"ends in \.mp4, \.gif, \.png"):
         film_dream(panels, tmp_path / "film.avi", steps=5)
     panels.close()

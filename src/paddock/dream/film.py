@@ -17,9 +17,10 @@ from paddock.render.video import write_video
 
 HEADER = 32  # px above the panels of a film
 MARGIN, CAPTION = 112, 24  # px of a strip: left for the names, above for the times
-STRIP_SIDE, STRIP_GAP = 96, 6  # px of a picture of a strip, and between two
-MOMENTS = (0, 5, 10, 20, 40, 80, 120, 160, 200)  # steps that a strip shows
-GIF_SIDE, GIF_EVERY = 128, 2  # px of a panel of a GIF, and steps from one frame to the next
+STRIP_SIDE, STRIP_GAP = 128, 6  # px of a picture of a strip, and between two
+MOMENTS = (0, 5, 10, 20, 40, 80, 120, 160)  # steps that a strip shows
+GIF_SIDE, GIF_EVERY = 128, 4  # px of a panel of a GIF, and steps from one frame to the next
+GIF_COLOURS, GIF_SPEED = 32, 2.0  # few, so that a page can hold it, and times real time
 INK, PAPER = (40, 44, 52), (255, 255, 255)
 Picture = NDArray[np.uint8]
 
@@ -55,9 +56,10 @@ def _gif(panels: DreamPanels, file: Path, steps: int) -> int:
     chosen = (pair for pair in _driven(panels, steps) if pair[0] % GIF_EVERY == 0)
     frames = [Image.fromarray(_frame(pictures, GIF_SIDE, step / panels.rate)) for step, pictures in chosen]
     # One palette for all: else the colours flicker.
-    palette = frames[len(frames) // 2].quantize(64)
+    some = np.concatenate([np.asarray(frame) for frame in frames[:: max(len(frames) // 8, 1)]])
+    palette = Image.fromarray(some).quantize(GIF_COLOURS)
     reduced = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
-    milliseconds = round(1_000 * GIF_EVERY / panels.rate)
+    milliseconds = round(1_000 * GIF_EVERY / panels.rate / GIF_SPEED)
     reduced[0].save(file, save_all=True, append_images=reduced[1:], duration=milliseconds, loop=0, optimize=True)
     return len(frames)
 
