@@ -74,6 +74,7 @@ SLOW_TESTS = (
     "orchestration/test_terminal.py*refreshed*",
     "racing/test_drive.py*",
     "racing/test_laps.py*",
+    "racing/test_classical_actor.py*resumes*",
     "racing/test_learning_to_race.py*",
     "racing/test_racing_realtime.py*process*",
     "racing/test_record.py*",
