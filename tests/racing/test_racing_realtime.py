@@ -169,6 +169,9 @@ class Straight:
     def initial_state(self, count):
         return None
 
+    def watch(self, env):
+        """It needs nothing but observations."""
+
     def act(self, observation, state, *, deterministic):
         count = len(observation["observation"])
         return torch.tensor([[0.0, 0.4]] * count), state

@@ -73,6 +73,7 @@ def drive_in_real_time(
     env = make(with_rules, 1)
     rows = []
     try:
+        actor.watch(env)
         for start in chosen:
             reference = reference_lap(tracks[index[start]], car)
             options = {"s": places[start], "speed": 0.0, "track_index": index[start]}
