@@ -33,6 +33,8 @@ VERBS = {
     "worker": ("paddock.cli.worker", "Collect for a trainer on another machine."),
     "trainer": ("paddock.cli.trainer", "Train from what workers collect; the same as train with experience=relay."),
     "benchmark-realtime": ("paddock.cli.benchmark_realtime", "Where a real-time step's milliseconds go, and delays."),
+    "twin": ("paddock.cli.twin", "A stand-in for TrackMania: telemetry, screen and pad on this machine."),
+    "doctor": ("paddock.cli.doctor", "What this machine lacks, and what is wrong between it and TrackMania."),
     "list": ("paddock.cli.list", "Find runs: filter, sort, tags."),
     "show": ("paddock.cli.show", "Everything about one run."),
     "compare": ("paddock.cli.compare", "Runs side by side, with intervals and a report."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from contextlib import suppress
 from enum import IntFlag
 from typing import Any, Protocol
 
@@ -77,10 +78,9 @@ class LoopbackPad:
         self._socket.close()
 
     def _send(self) -> None:
-        try:
+        # A twin that restarts takes nothing; its telemetry tells.
+        with suppress(BlockingIOError, ConnectionRefusedError):
             self._socket.send(DATAGRAM.pack(MAGIC, int(self._buttons), *self._axes))
-        except (BlockingIOError, ConnectionRefusedError):
-            pass  # A twin that restarts: its telemetry tells.
 
 
 def read_datagram(data: bytes) -> tuple[Button, tuple[float, float, float]] | None:

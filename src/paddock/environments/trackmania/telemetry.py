@@ -7,6 +7,7 @@ import select
 import socket
 import threading
 import time
+from collections import deque
 from typing import Protocol
 
 from paddock.environments.realtime.clock import SECOND
@@ -19,6 +20,7 @@ RETRY_SECONDS = 0.2  # between two attempts to connect
 WAIT_SECONDS = 0.5  # for bytes, until it is seen whether the client is to end
 CONNECT_SECONDS = 2.0
 CHUNK = 65_536  # bytes
+KEPT = 512  # packets
 
 
 class Telemetry(Protocol):
@@ -36,7 +38,10 @@ class Telemetry(Protocol):
         """Why nothing comes, as a sentence; empty while packets come."""
 
     def wait(self, after: int, seconds: float) -> Packet | None:
-        """A packet with a number above `after`, within so many seconds."""
+        """The newest packet with a number above `after`, within so many seconds."""
+
+    def since(self, after: int) -> list[Packet]:
+        """The packets with a number above `after`, oldest first, as far as they are kept: `KEPT` of them."""
 
     def close(self) -> None: ...
 
@@ -52,6 +57,7 @@ class TcpTelemetry:
         self.connections = 0
         self._condition = threading.Condition()
         self._newest: Packet | None = None
+        self._recent: deque[Packet] = deque(maxlen=KEPT)
         self._format: PacketFormat | None = None
         self._problem = f"nothing has answered on {host}:{port} yet."
         self._waking, self._waker = socket.socketpair()
@@ -82,6 +88,10 @@ class TcpTelemetry:
             self._condition.wait_for(lambda: self._newest is not None and self._newest.number > after, seconds)
             packet = self._newest
         return packet if packet is not None and packet.number > after else None
+
+    def since(self, after: int) -> list[Packet]:
+        with self._condition:
+            return [packet for packet in self._recent if packet.number > after]
 
     def close(self) -> None:
         self._is_closing = True
@@ -121,6 +131,7 @@ class TcpTelemetry:
             if packets:
                 with self._condition:
                     self._newest, self._format, self._problem = packets[-1], stream.format, ""
+                    self._recent.extend(packets)
                     self._condition.notify_all()
 
     def _is_woken(self, seconds: float) -> bool:
