@@ -74,6 +74,8 @@ class Race:
     def _try_restart(self) -> tuple[Packet | None, str]:
         telemetry, pad, clock = self._link.telemetry, self._link.pad, self._link.clock
         pad.apply(0.0, 0.0, 0.0)
+        if telemetry.newest is None:
+            telemetry.wait(0, self._settings.confirm_seconds)
         for attempt in range(self._settings.retries + 1):
             newest = telemetry.newest
             # A dialog hides from telemetry; after a restart without an effect there may be one.

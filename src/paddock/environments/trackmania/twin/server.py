@@ -24,6 +24,7 @@ HOST = "127.0.0.1"
 LONGEST_COMMAND = 16 * 1024  # bytes
 LATE = 0.25  # s behind its schedule from which on frames are not made up for
 COMMAND_SECONDS = 1.0
+ATTEMPTS = 50  # at three free ports in a row
 MOST_FRAMES = 100_000  # of one command
 CONTROL_PROTOCOL = "2"
 
@@ -31,7 +32,7 @@ CONTROL_PROTOCOL = "2"
 class TwinServer:
     """Ports of this machine only: telemetry on `port`, control one above it, the pad two above, ghosts on their own.
 
-    With port 0 the system chooses all of them; `addresses()` tells which.
+    With port 0 three free ones in a row are taken; `addresses()` tells which.
     """
 
     def __init__(
@@ -44,12 +45,8 @@ class TwinServer:
         window: TwinWindow | None = None,
     ) -> None:
         self.game, self.settings, self.lock_step, self._window = TwinGame(settings), settings, lock_step, window
-        self._telemetry = _listen(port)
-        self._control = _listen(port + 1 if port else 0)
+        self._telemetry, self._control, self._pad = _open_ports(port) if port else _any_ports()
         self._ghosts = _listen(ghost_port if port else 0)
-        self._pad = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._pad.bind((HOST, port + 2 if port else 0))
-        self._pad.setblocking(False)
         self._pad_address: tuple[str, int] | None = None
         self._client: socket.socket | None = None
         self._commands: dict[socket.socket, bytes] = {}
@@ -248,6 +245,33 @@ COMMANDS: dict[str, Callable[[TwinServer, dict[str, Any]], dict[str, Any]]] = {
     "verify_loaded_map": _verify,
     "confirm_ready": _verify,
 }
+
+
+def _open_ports(port: int) -> tuple[socket.socket, socket.socket, socket.socket]:
+    """Telemetry, control and pad, one after another."""
+    opened = [_listen(port)]
+    try:
+        opened.append(_listen(port + 1))
+        pad = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        opened.append(pad)
+        pad.bind((HOST, port + 2))
+    except (OSError, InputError):
+        for one in opened:
+            one.close()
+        raise
+    pad.setblocking(False)
+    return opened[0], opened[1], pad
+
+
+def _any_ports() -> tuple[socket.socket, socket.socket, socket.socket]:
+    for _ in range(ATTEMPTS):
+        with _listen(0) as found:
+            port = int(found.getsockname()[1])
+        try:
+            return _open_ports(port)
+        except (OSError, InputError, OverflowError):
+            continue
+    raise InputError("there are no three free ports in a row on this machine; choose them with --port.")
 
 
 def _listen(port: int) -> socket.socket:
