@@ -13,7 +13,7 @@ from paddock.core.paths import paddock_home
 
 LEAST_DISK = 2 * 2**30  # bytes
 FEW_THREADS = 2
-NO_DISK, NO_HOME, OLD_PYTHON = 10, 11, 12
+NO_DISK, NO_HOME = 10, 11
 # extra: (a module that it brings, what it is for)
 EXTRAS = {
     "atari": ("ale_py", "Atari games"),
@@ -38,10 +38,7 @@ def examine_machine(runs: Path) -> list[Finding]:
 
 
 def _python() -> Finding:
-    version = ".".join(str(part) for part in sys.version_info[:3])
-    if sys.version_info < (3, 11):
-        return Finding("python", "fault", f"Python is {version}.", "Install Python 3.11 or newer.", OLD_PYTHON)
-    return Finding("python", "ok", f"Python is {version}.")
+    return Finding("python", "ok", f"Python is {'.'.join(str(part) for part in sys.version_info[:3])}.")
 
 
 def _disk(runs: Path) -> Finding:

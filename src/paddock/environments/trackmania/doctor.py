@@ -222,8 +222,8 @@ def _steer(patient: _Patient) -> Iterator[Finding]:
         yield _fault("steering", DIALOG, "A dialog kept the pad away from the car until it was confirmed.", fix)
         return
     fix = (
-        "Give the game's window the focus; select the virtual pad in the game's input settings; make sure that no other "
-        "pad is bound."
+        "Give the game's window the focus; select the virtual pad in the game's input settings; make sure that no "
+        "other pad is bound."
     )
     yield _fault("steering", PAD_WITHOUT_EFFECT, "The pad does not move the car's steering input.", fix)
 

@@ -44,7 +44,7 @@ class TwinConfig(Schema):
 class TrackManiaConfig(RealTimeConfig):
     """Options of the game, on top of those of any real-time environment."""
 
-    interface: Literal["full", "lidar", "lidar_progress"] = "lidar"  # type: ignore[assignment]
+    interface: Literal["full", "lidar", "lidar_progress"] = "lidar"
     game: Literal["trackmania", "twin"] = "trackmania"
     port: int | None = Field(default=None, ge=1, le=65_000)
     pad: Literal["gamepad", "keyboard"] = "gamepad"

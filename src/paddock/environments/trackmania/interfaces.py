@@ -1,4 +1,4 @@
-"""TrackMania as real-time interfaces: images, pixel lidar, and pixel lidar with progress, in TMRL's numbers or scaled."""
+"""TrackMania as real-time interfaces: images, pixel lidar, pixel lidar with progress; in TMRL's numbers or scaled."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ class FullInterface(TrackManiaInterface):
 class LidarInterface(TrackManiaInterface):
     """Speed and the last readings of the pixel lidar, oldest first: float32 [history, 19], beams from right to left."""
 
-    observation_names = ("speed", "rays")
+    observation_names: ClassVar[tuple[str, ...]] = ("speed", "rays")
 
     def __init__(self, settings: InterfaceSettings) -> None:
         super().__init__(settings)

@@ -47,7 +47,8 @@ def _beams(height: int, width: int) -> tuple[tuple[tuple[int, int], ...], ...]:
 
 
 def _beam(row: int, column: int, angle: float, width: int) -> tuple[tuple[int, int], ...]:
-    found, distance = [], FIRST_PIXEL
+    found: list[tuple[int, int]] = []
+    distance = FIRST_PIXEL
     while True:
         y, x = int(row + distance * math.cos(angle)), int(column + distance * math.sin(angle))
         if y <= 0 or x <= 0 or x >= width - 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,7 @@ class LinkSettings:
     pad: str = "gamepad"
     width: int = 256
     height: int = 128
-    twin: TwinSettings = TwinSettings()
+    twin: TwinSettings = field(default_factory=TwinSettings)
 
 
 def connect(settings: LinkSettings, clock: Clock) -> GameLink:

@@ -66,10 +66,15 @@ class Race:
             clock.sleep(self._settings.retry_every)
 
     def lap_time(self, packet: Packet) -> float:
-        """Seconds from the start to this packet, by the game's race time where it tells one."""
+        """Seconds from the start to this first packet of a finish, by the game's race time where it tells one.
+
+        The finish was crossed between two frames: half of one is taken off.
+        """
         if packet.race_time is not None:
             return packet.race_time
-        return max(0.0, (packet.received - self._began) / SECOND - self._settings.sleep_at_reset)
+        before = [one.received for one in self._link.telemetry.since(packet.number - 2) if one.number < packet.number]
+        half_frame = (packet.received - before[-1]) / 2 if before else 0.0
+        return max(0.0, (packet.received - self._began - half_frame) / SECOND - self._settings.sleep_at_reset)
 
     def _try_restart(self) -> tuple[Packet | None, str]:
         telemetry, pad, clock = self._link.telemetry, self._link.pad, self._link.clock

@@ -96,6 +96,11 @@ class TwinGame:
         self._axes = (0.0, 0.0, 0.0)
         self._ticks = 0
         self._was_menu = self._was_dialog = False
+        self.stage = Stage.COUNTDOWN
+        self._race_ticks = 0  # 10 ms each, negative in the countdown
+        self._distance = 0.0  # m driven
+        self._is_finished = False
+        self._applied = (0.0, 0.0, 0.0)
         self._poses: deque[tuple[float, float, float]] = deque(maxlen=settings.display_delay + 1)
         self._restart()
 
@@ -135,6 +140,8 @@ class TwinGame:
         while self._ticks < due:
             self._ticks += 1
             self._tick()
+        if self._is_restart_due:
+            self._restart()
         world = self.world
         self._poses.append((float(world.x[0]), float(world.y[0]), float(world.heading[0])))
 
@@ -209,10 +216,11 @@ class TwinGame:
         self._refusals += 1
         if self.is_faulty("refuse") or (self.is_faulty("refuse_once") and self._refusals == 1):
             return
-        self._restart()
+        self._is_restart_due = True  # with the next frame, so that its countdown begins on one
 
     def _restart(self) -> None:
         self.world.reset()
+        self._is_restart_due = False
         self.restarts += 1
         self.stage = Stage.COUNTDOWN
         self._race_ticks = -round(self.settings.countdown * TICKS_PER_SECOND)

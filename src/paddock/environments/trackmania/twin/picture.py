@@ -13,6 +13,8 @@ from paddock.sim.kernels.compile import kernel
 
 EYE_HEIGHT = 8.0  # m; beams to the side are then shorter than those along the road
 HORIZON = 0.33  # of the picture's height, from above
+ORIGIN = 44 / 49  # of the picture's height: where beams begin
+ORIGIN_AHEAD = 1.5  # m from the car to the ground that is seen there
 FIELD_OF_VIEW = math.radians(100)  # horizontal
 FARTHEST = 250.0  # m; what lies beyond is haze
 BORDER = 0.35  # m of black paint on either side of the road
@@ -34,11 +36,16 @@ class Cockpit:
         self._ground, self._shape = ground, (height, width, 3)
         self._focal = 0.5 * width / math.tan(0.5 * FIELD_OF_VIEW)
         self._horizon = round(HORIZON * height)
+        self._behind = EYE_HEIGHT * self._focal / (ORIGIN * height - self._horizon) - ORIGIN_AHEAD
         self._depths = np.zeros((height, width), np.float32)
 
     def draw(self, x: float, y: float, heading: float) -> Picture:
-        """The picture from (x, y) m, looking along `heading` rad."""
+        """The picture of a car at (x, y) m that looks along `heading` rad.
+
+        The eye is above and behind the car, so that beams begin at the car and not in the next bend.
+        """
         ground, picture = self._ground, np.empty(self._shape, np.uint8)
+        x, y = x - self._behind * math.cos(heading), y - self._behind * math.sin(heading)
         look(
             self._depths, ground.inside, ground.left, ground.bottom, ground.cell,
             x, y, math.cos(heading), math.sin(heading), self._horizon, self._focal, COLOURS, picture,
@@ -81,7 +88,7 @@ def look(
             aside = (middle - column) * ahead / focal
             place_x = (x + ahead * cos - aside * sin - left) / cell
             place_y = (y + ahead * sin + aside * cos - bottom) / cell
-            i, j = int(math.floor(place_y)), int(math.floor(place_x))
+            i, j = math.floor(place_y), math.floor(place_x)
             if ahead > FARTHEST or i < 0 or j < 0 or i + 1 >= inside.shape[0] or j + 1 >= inside.shape[1]:
                 depths[row, column] = FAR
             else:
