@@ -139,7 +139,7 @@ class WindowScreen:
 
     def __init__(self, width: int, height: int, title: str = TITLE) -> None:
         self.title, self._expected = title, (width, height)
-        self._grabber = require("mss", extra="trackmania", purpose="taking pictures of a window").mss()
+        self._grabber = require("mss", extra="trackmania", purpose="taking pictures of a window").MSS()
         self._looked = -GEOMETRY_SECONDS
         self._area = client_area(title)
         self._check_size()

@@ -38,6 +38,17 @@ def client_area(title: str = TITLE) -> Area:
     return X11Windows().area(title)
 
 
+class _TextProperty(ctypes.Structure):
+    """XTextProperty: a window's title is in whichever encoding its program chose."""
+
+    _fields_ = (
+        ("value", ctypes.c_void_p),
+        ("encoding", ctypes.c_ulong),
+        ("format", ctypes.c_int),
+        ("count", ctypes.c_ulong),
+    )
+
+
 class X11Windows:
     """The windows of an X11 display, through the system's own library."""
 
@@ -50,7 +61,7 @@ class X11Windows:
         self._x.XOpenDisplay.restype = pointer
         self._x.XDefaultRootWindow.restype = window
         self._x.XDefaultRootWindow.argtypes = self._x.XCloseDisplay.argtypes = [pointer]
-        self._x.XFetchName.argtypes = [pointer, window, ctypes.POINTER(ctypes.c_char_p)]
+        self._x.XGetWMName.argtypes = [pointer, window, pointer]
         self._x.XFree.argtypes = [pointer]
         self._x.XQueryTree.argtypes = [pointer, window, *[pointer] * 4]
         self._x.XGetGeometry.argtypes = [pointer, window, *[pointer] * 7]
@@ -81,11 +92,11 @@ class X11Windows:
         return None
 
     def _name(self, window: int) -> str:
-        name = ctypes.c_char_p()
-        if not self._x.XFetchName(self._display, window, ctypes.byref(name)) or name.value is None:
+        name = _TextProperty()
+        if not self._x.XGetWMName(self._display, window, ctypes.byref(name)) or not name.value:
             return ""
-        text = name.value.decode("utf-8", "replace")
-        self._x.XFree(name)
+        text = ctypes.string_at(name.value, name.count).decode("utf-8", "replace")
+        self._x.XFree(name.value)
         return text
 
     def _children(self, window: int) -> list[int]:
