@@ -102,6 +102,11 @@ SLOW_TESTS = (
     "workflows/test_world_model_resume.py*",
     "workflows/test_world_models.py*",
 )
+    "workflows/test_learning.py*", "workflows/test_off_policy_racing.py*", "workflows/test_world_model_resume.py*",
+    "dream/*", "workflows/test_world_models.py*",
+    "environments/test_trackmania_realtime.py*", "environments/test_trackmania_doctor.py*",
+    "environments/test_trackmania_devices.py*process*", "environments/test_trackmania_devices.py*x11*",
+)  # fmt: skip
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from paddock.config.schema import validate_target
 from paddock.core.errors import InputError
 from paddock.environments.base import SingleCopyError
 from paddock.environments.spaces import spec_of
+from paddock.environments.trackmania.env import make as make_trackmania
 from paddock.environments.trackmania.race import GameError
 from paddock.environments.trackmania.recording import drive_and_record
 from paddock.environments.trackmania.trajectory import save_trajectory
@@ -41,7 +42,15 @@ def game_of(env):
 @pytest.mark.parametrize(
     ("interface", "parts"),
     [
-        ("full", {"speed": (0, 1000, (1,)), "gear": (0, 6, (1,)), "rpm": (0, np.inf, (1,)), "images": (0, 255, (4, 64, 64))}),
+        (
+            "full",
+            {
+                "speed": (0, 1000, (1,)),
+                "gear": (0, 6, (1,)),
+                "rpm": (0, np.inf, (1,)),
+                "images": (0, 255, (4, 64, 64)),
+            },
+        ),
         ("lidar", {"speed": (0, 1000, (1,)), "rays": (0, np.inf, (4, 19))}),
         ("lidar_progress", {"speed": (0, 1000, (1,)), "progress": (0, 1, (1,)), "rays": (0, np.inf, (4, 19))}),
     ],
@@ -101,7 +110,7 @@ def test_trackmania_negative_pedals_count_as_nothing(make):
 def test_trackmania_lap_is_finished_and_timed_within_a_frame(make):
     env = make(ep_max_length=2_000)
     for _ in range(2):
-        observation, reward, terminated, truncated, info = drive(env, 2_000)
+        _, reward, terminated, truncated, info = drive(env, 2_000)
         assert (terminated, truncated, info["outcome"][0]) == (True, False, "finish")
         assert reward[0] >= 100
         final = info["final_info"]
@@ -157,7 +166,9 @@ def test_trackmania_run_pauses_for_a_menu_and_goes_on(make, caplog):
     assert "the race goes on" in caplog.text
 
 
-@pytest.mark.parametrize(("fault", "reason"), [("menu", "sends nothing"), ("refuse", "does not come back to the start")])
+@pytest.mark.parametrize(
+    ("fault", "reason"), [("menu", "sends nothing"), ("refuse", "does not come back to the start")]
+)
 def test_trackmania_run_that_cannot_restart_ends_with_the_reason(make, fault, reason):
     env = make(pause_seconds=0.0)
     drive(env, 60, lambda _: np.array([[1, 0, 0]], np.float32))
@@ -213,6 +224,4 @@ def test_trackmania_configuration_is_checked():
     with pytest.raises(InputError, match="paddock record trajectory"):
         make_env(game="trackmania", clock="wall")
     with pytest.raises(SingleCopyError, match="2 copies"):
-        from paddock.environments.trackmania.env import make as build
-
-        build(check(game="twin"), 2)
+        make_trackmania(check(game="twin"), 2)

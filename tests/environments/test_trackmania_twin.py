@@ -15,6 +15,7 @@ from paddock.environments.trackmania.twin.game import Stage, TwinGame, TwinSetti
 from trackmania_cases import small_road
 
 GO = (1.0, 0.0, 0.0)
+NOTHING = Button(0)
 STILL = (0.0, 0.0, 0.0)
 
 
@@ -23,7 +24,7 @@ def small(tmp_path):
     return TwinSettings(track=small_road(tmp_path), countdown=0.5)
 
 
-def frames(game, count, buttons=Button(0), axes=None):
+def frames(game, count, buttons=NOTHING, axes=None):
     if axes is not None:
         game.use_pad(buttons, axes)
     for _ in range(count):
@@ -185,7 +186,7 @@ def test_twin_faults_do_what_they_say(small):
 def test_twin_faults_are_written_with_their_times():
     assert parse_fault("stall") == Fault("stall")
     assert parse_fault("stall@10+2.5") == Fault("stall", 10.0, 12.5)
-    with pytest.raises(InputError, match="unknown fault 'stal'.*stall"):
+    with pytest.raises(InputError, match=r"unknown fault 'stal'.*stall"):
         parse_fault("stal@3")
     with pytest.raises(InputError, match="KIND@BEGINS"):
         parse_fault("stall at 3")
@@ -193,7 +194,12 @@ def test_twin_faults_are_written_with_their_times():
 
 @pytest.mark.parametrize(
     ("option", "value", "message"),
-    [("frame_rate", 10, "30 to 120"), ("display_delay", 3, "0 to 2"), ("protocol", 12, "protocol"), ("edge", "x", "edge")],
+    [
+        ("frame_rate", 10, "30 to 120"),
+        ("display_delay", 3, "0 to 2"),
+        ("protocol", 12, "protocol"),
+        ("edge", "x", "edge"),
+    ],
 )
 def test_twin_settings_are_checked(option, value, message):
     with pytest.raises(InputError, match=message):

@@ -1,0 +1,33 @@
+"""Every TrackMania experiment runs against the twin, from reset to updates, in virtual time."""
+
+import numpy as np
+import pytest
+
+from trackmania_cases import small_road
+
+SMALL = ("environment.game=twin", "environment.clock=virtual", "environment.twin.countdown=0.2",
+         "environment.sleep_at_reset=0.2", "environment.reward.min_steps=10", "checkpoint.every_steps=null",
+         "logging.every_steps=60", "buffers.replay.capacity=1000", "buffers.replay.batch_size=8")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("trackmania_lidar_sac", ["training.phases.seed.duration_steps=20"]),
+        ("trackmania_lidar_redq", ["training.phases.seed.duration_steps=20", "environment.interface=lidar_progress"]),
+        ("trackmania_full_sac", ["training.phases.seed.duration_steps=110"]),
+        ("trackmania_full_ppo", ["workflow.rollout_steps=64", "workflow.minibatch_size=32", "workflow.epochs=1"]),
+    ],
+)
+def test_trackmania_experiment_runs_against_the_twin(prepared, tmp_path, name, options):
+    shared = [option for option in SMALL if "ppo" not in name or "replay" not in option]
+    run = prepared(
+        name, *shared, f"environment.twin.track={small_road(tmp_path)}", "training.total_steps=120", *options
+    )
+    run.run()
+    lines = run.run_folder.read_metrics()
+    assert lines[-1]["agent_steps"] >= 120
+    assert lines[-1]["updates"] > 0
+    ended = [line for line in lines if "collect/finish" in line]
+    assert ended
+    assert all(np.isfinite(line["collect/progress"]) for line in ended)
