@@ -60,6 +60,10 @@ SLOW_TESTS = (
     "environments/test_conformance.py*[[]dmc*",
     "environments/test_conformance.py*async*",
     "environments/test_realtime.py*1000*",
+    "environments/test_trackmania_devices.py*process*",
+    "environments/test_trackmania_devices.py*x11*",
+    "environments/test_trackmania_doctor.py*",
+    "environments/test_trackmania_realtime.py*",
     "evaluation/test_world_model_diagnostics.py*",
     "experiments/test_benchmark.py*",
     "experiments/test_campaigns.py*",
@@ -102,11 +106,6 @@ SLOW_TESTS = (
     "workflows/test_world_model_resume.py*",
     "workflows/test_world_models.py*",
 )
-    "workflows/test_learning.py*", "workflows/test_off_policy_racing.py*", "workflows/test_world_model_resume.py*",
-    "dream/*", "workflows/test_world_models.py*",
-    "environments/test_trackmania_realtime.py*", "environments/test_trackmania_doctor.py*",
-    "environments/test_trackmania_devices.py*process*", "environments/test_trackmania_devices.py*x11*",
-)  # fmt: skip
 
 
 @pytest.fixture
