@@ -98,6 +98,12 @@ def test_trackmania_colour_images(make):
     assert observation["images"].shape == (1, 2, 128, 256, 3)
     sky = observation["images"][0, 0, 0, 0]
     assert sky[2] > sky[0]  # Red first.
+    planes = make(
+        interface="full", grayscale=False, image_width=None, image_height=None, history=2, numbers="normalized"
+    )
+    found, _ = planes.reset(seed=1)
+    assert found["images"].shape == (1, 6, 128, 256)
+    assert (found["images"][0, 3:] == np.moveaxis(observation["images"][0, 1], 2, 0)).all()
 
 
 def test_trackmania_negative_pedals_count_as_nothing(make):

@@ -194,7 +194,11 @@ class TrackManiaInterface:
 
 
 class FullInterface(TrackManiaInterface):
-    """Speed, gear, rpm and the last pictures, oldest first: uint8 [history, h, w], or [history, h, w, 3] in colour."""
+    """Speed, gear, rpm and the last pictures, oldest first: uint8 [history, h, w].
+
+    In colour they are [history, h, w, 3] in TMRL's numbers, and otherwise [3 * history, h, w], as networks read them:
+    red, green and blue of the oldest one first.
+    """
 
     observation_names = ("speed", "gear", "rpm", "images")
 
@@ -207,7 +211,9 @@ class FullInterface(TrackManiaInterface):
     def get_observation_space(self) -> spaces.Tuple:
         settings = self.settings
         size = settings.image_size or (settings.link.height, settings.link.width)
-        shape = (settings.history, *size) if settings.grayscale else (settings.history, *size, 3)
+        shape: tuple[int, ...] = (settings.history, *size)
+        if not settings.grayscale:
+            shape = (*shape, 3) if settings.tmrl_numbers else (3 * settings.history, *size)
         images = spaces.Box(0, 255, shape, np.uint8)
         return spaces.Tuple((self._speed_space(), self._scale(6.0, FULL_GEAR), self._scale(np.inf, FULL_RPM), images))
 
@@ -220,7 +226,10 @@ class FullInterface(TrackManiaInterface):
 
     def _observation(self, packet: Packet) -> Arrays:
         numbers = ((packet.speed, FULL_SPEED), (packet.gear, FULL_GEAR), (packet.rpm, FULL_RPM))
-        return [*(self._scaled(value, full) for value, full in numbers), np.stack(self._images)]
+        images = np.stack(self._images)
+        if not self.settings.grayscale and not self.settings.tmrl_numbers:
+            images = np.moveaxis(images, 3, 1).reshape(-1, *images.shape[1:3])
+        return [*(self._scaled(value, full) for value, full in numbers), images]
 
 
 class LidarInterface(TrackManiaInterface):
