@@ -10,6 +10,7 @@ from pathlib import Path
 
 from paddock.core.findings import Finding
 from paddock.core.paths import paddock_home
+from paddock.core.system import available_cores
 
 LEAST_DISK = 2 * 2**30  # bytes
 FEW_THREADS = 2
@@ -61,7 +62,7 @@ def _home() -> Finding:
 
 
 def _threads() -> Finding:
-    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    count = available_cores()
     if count < FEW_THREADS:
         fix = "A game and a learner need a core each; use another machine for the trainer: docs/distributed.md."
         return Finding("threads", "note", f"{count} thread can run at a time.", fix)

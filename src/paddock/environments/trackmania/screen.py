@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from paddock.core.errors import InputError, PaddockError
 from paddock.core.lazy import require
+from paddock.core.system import open_file
 from paddock.environments.trackmania.window import TITLE, client_area
 
 Picture = NDArray[np.uint8]
@@ -54,7 +55,7 @@ class SharedScreenWriter:
         self._shape = (height, width, 3)
         self._frames = 0
         path.unlink(missing_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        descriptor = open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             os.ftruncate(descriptor, HEADER_SIZE + SLOTS * self._size)
             self._memory = mmap.mmap(descriptor, HEADER_SIZE + SLOTS * self._size)
@@ -117,7 +118,7 @@ class SharedScreen:
     def _open(self) -> None:
         self.close()
         try:
-            descriptor = os.open(self.path, os.O_RDONLY)
+            descriptor = open_file(self.path, os.O_RDONLY)
         except OSError as error:
             raise ScreenError(f"no twin draws into '{self.path}'; start one: paddock twin.") from error
         try:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import socket
 import subprocess
 import sys
-import time
+import threading
 from dataclasses import fields
 from typing import Any
 
@@ -60,18 +59,22 @@ class TwinProcess:
 
     def _first_line(self) -> dict[str, Any]:
         """The addresses, which a twin prints once it can be reached."""
-        assert self._process.stdout is not None
         assert self._process.stderr is not None
-        deadline = time.monotonic() + START_SECONDS
-        while time.monotonic() < deadline:
-            if select.select([self._process.stdout], [], [], 0.1)[0]:
-                line = self._process.stdout.readline()
-                if line:
-                    return parse_json(line)
-            if self._process.poll() is not None:
-                said = self._process.stderr.read(4_096).decode("utf-8", "replace").strip()
-                raise TwinError(f"the twin has not started: {said.removeprefix('error: ')}")
-        raise TwinError(f"the twin has not started within {START_SECONDS:g} s.")
+        lines: list[bytes] = []
+        # A thread, because Windows cannot wait for a pipe with a time limit.
+        reading = threading.Thread(target=lambda: lines.append(self._read_line()), daemon=True)
+        reading.start()
+        reading.join(START_SECONDS)
+        if not lines:
+            raise TwinError(f"the twin has not started within {START_SECONDS:g} s.")
+        if not lines[0]:
+            said = self._process.stderr.read(4_096).decode("utf-8", "replace").strip()
+            raise TwinError(f"the twin has not started: {said.removeprefix('error: ')}")
+        return parse_json(lines[0])
+
+    def _read_line(self) -> bytes:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline()
 
 
 def ask_twin(control_port: int, command: str, **values: Any) -> dict[str, Any]:
