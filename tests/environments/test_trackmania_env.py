@@ -225,6 +225,10 @@ def test_trackmania_configuration_is_checked():
         check(clock="virtual")
     with pytest.raises(ValidationError, match="leave port out"):
         check(clock="virtual", game="twin", port=9000)
+    with pytest.raises(ValidationError, match="leave them out"):
+        check(game="twin", interface_kwargs={"save_replays": False})
+    with pytest.raises(ValidationError, match="TMRL's rule alone"):
+        check(game="twin", reward={"rule": "trackmania_exact", "combination": "all"})
     with pytest.raises(ValidationError, match="both numbers"):
         check(image_width=None)
     with pytest.raises(InputError, match="paddock record trajectory"):

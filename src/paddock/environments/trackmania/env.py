@@ -74,6 +74,8 @@ class TrackManiaConfig(RealTimeConfig):
             raise ValueError("image_width and image_height are both numbers, or both null for the window's size")
         if self.game == "twin" and self.clock == "virtual" and self.port is not None:
             raise ValueError("clock=virtual makes a twin of its own; leave port out")
+        if self.interface_args or self.interface_kwargs:
+            raise ValueError("interface_args and interface_kwargs belong to environment=realtime; leave them out")
         return self
 
     def twin_settings(self) -> TwinSettings:

@@ -58,19 +58,19 @@ def connect(settings: LinkSettings, clock: Clock) -> GameLink:
         return GameLink(local, local, local, clock)
     if settings.port is None:
         process = TwinProcess(settings.twin)
-        return connect_to_twin(process.addresses, clock, process)
+        try:
+            return connect_to_twin(process.addresses, clock, process)
+        except BaseException:
+            process.close()
+            raise
     return connect_to_twin(ask_twin(settings.port + 1, "describe"), clock)
 
 
 def connect_to_twin(addresses: dict[str, Any], clock: Clock, process: TwinProcess | None = None) -> GameLink:
     """The link to a twin that told its addresses."""
-    return GameLink(
-        TcpTelemetry(int(addresses["telemetry"])),
-        SharedScreen(Path(addresses["screen"])),
-        LoopbackPad(int(addresses["pad"])),
-        clock,
-        process,
-    )
+    screen = SharedScreen(Path(addresses["screen"]))
+    pad = LoopbackPad(int(addresses["pad"]))
+    return GameLink(TcpTelemetry(int(addresses["telemetry"])), screen, pad, clock, process)
 
 
 def _connect_to_game(settings: LinkSettings, clock: Clock) -> GameLink:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from paddock.config.schema import Schema
 from paddock.core.errors import InputError, unknown_choice
@@ -39,6 +39,12 @@ class TrackManiaRewardConfig(Schema):
     min_steps: int = Field(default=70, ge=0)
     max_stray: float = Field(default=100.0, gt=0)
     full_speed: float = Field(default=80.0, gt=0)  # m/s at which the term `speed` pays in full
+
+    @model_validator(mode="after")
+    def _check(self) -> TrackManiaRewardConfig:
+        if self.rule == "trackmania_exact" and (self.combination != "path" or self.weights):
+            raise ValueError("trackmania_exact is TMRL's rule alone: combination and weights belong to rule=trackmania")
+        return self
 
     def walk_settings(self) -> WalkSettings:
         """The rules of the walk along the trajectory."""
