@@ -1,5 +1,8 @@
 """What tests of TrackMania share: a small road, a twin in a thread, a driver of a dozen lines."""
 
+import os
+import select
+import subprocess
 import threading
 from contextlib import contextmanager
 
@@ -65,3 +68,20 @@ def drive(env, steps, act=longest_beam):
 
 def stand(observation):
     return np.zeros((1, 3), np.float32)
+
+
+@contextmanager
+def xvfb():
+    """The name of a display of its own."""
+    read, write = os.pipe()
+    server = subprocess.Popen(
+        ["Xvfb", "-displayfd", str(write), "-screen", "0", "800x600x24"], pass_fds=[write], stderr=subprocess.DEVNULL
+    )
+    os.close(write)
+    try:
+        assert select.select([read], [], [], 20)[0], "Xvfb does not start"
+        yield f":{os.read(read, 32).decode().strip()}"
+    finally:
+        os.close(read)
+        server.terminate()
+        server.wait()

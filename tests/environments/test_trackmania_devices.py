@@ -1,11 +1,8 @@
 """Screen, pad, keyboard, images and calibration of TrackMania: loopback everywhere, real devices where they are."""
 
 import os
-import select
 import struct
-import subprocess
 import time
-from contextlib import contextmanager
 from pathlib import Path
 from shutil import which
 
@@ -16,16 +13,19 @@ from paddock.core.errors import InputError
 from paddock.core.reading import DamagedError
 from paddock.environments.realtime.clock import VirtualClock, WallClock
 from paddock.environments.trackmania.calibration import SteeringCurve, load_curve, measure_steering, save_curve
+from paddock.environments.trackmania.doctor import Examination, examine_game
 from paddock.environments.trackmania.images import Resizer, seen
 from paddock.environments.trackmania.keyboard import Keyboard, X11Keys, held_keys
 from paddock.environments.trackmania.link import connect_to_twin
 from paddock.environments.trackmania.pad import Button, VirtualGamepad, press, read_datagram
+from paddock.environments.trackmania.recording import drive_and_record
 from paddock.environments.trackmania.screen import ScreenError, SharedScreen, SharedScreenWriter, WindowScreen
+from paddock.environments.trackmania.trajectory import save_trajectory
 from paddock.environments.trackmania.twin.game import TwinSettings
 from paddock.environments.trackmania.twin.local import LocalTwin
 from paddock.environments.trackmania.twin.process import TwinProcess, ask_twin
 from paddock.environments.trackmania.window import Area, WindowError, X11Windows
-from trackmania_cases import running_twin, small_road
+from trackmania_cases import drive, make_env, running_twin, small_road, xvfb
 
 
 def test_shared_screen_shows_the_newest_picture_and_a_new_twin(tmp_path):
@@ -186,23 +186,6 @@ def test_virtual_gamepad_is_made_where_uinput_exists():
     pad.close()
 
 
-@contextmanager
-def xvfb():
-    """The name of a display of its own."""
-    read, write = os.pipe()
-    server = subprocess.Popen(
-        ["Xvfb", "-displayfd", str(write), "-screen", "0", "800x600x24"], pass_fds=[write], stderr=subprocess.DEVNULL
-    )
-    os.close(write)
-    try:
-        assert select.select([read], [], [], 20)[0], "Xvfb does not start"
-        yield f":{os.read(read, 32).decode().strip()}"
-    finally:
-        os.close(read)
-        server.terminate()
-        server.wait()
-
-
 @pytest.mark.skipif(which("Xvfb") is None, reason="Xvfb is not installed")
 def test_x11_window_is_captured_at_any_place_and_takes_keys(tmp_path, monkeypatch):
     pytest.importorskip("mss")
@@ -231,4 +214,31 @@ def test_x11_window_is_captured_at_any_place_and_takes_keys(tmp_path, monkeypatc
         finally:
             if screen is not None:
                 screen.close()
+            twin.close()
+
+
+@pytest.mark.skipif(which("Xvfb") is None, reason="Xvfb is not installed")
+def test_x11_game_is_examined_and_driven_by_window_and_keys(tmp_path, monkeypatch):
+    """All that stands between an agent and the game, but the game: its window, keys, and telemetry over TCP."""
+    pytest.importorskip("mss")
+    road = small_road(tmp_path)
+    trajectory, _ = drive_and_record(TwinSettings(track=road))
+    save_trajectory(trajectory, tmp_path / "map.safetensors")
+    with xvfb() as display:
+        monkeypatch.setenv("DISPLAY", display)
+        monkeypatch.setenv("SDL_VIDEODRIVER", "x11")
+        twin = TwinProcess(TwinSettings(track=road, countdown=0.5), "--window", "61,33")
+        port = twin.addresses["telemetry"]
+        env = None
+        try:
+            wanted = Examination("trackmania", port, pad="keyboard", trajectory=tmp_path / "map.safetensors")
+            assert [finding.level for finding in examine_game(wanted)] == ["ok"] * 7
+            options = {"pad": "keyboard", "port": port, "trajectory": str(wanted.trajectory), "sleep_at_reset": 0.5}
+            env = make_env(game="trackmania", clock="wall", **options)
+            observation, *_, info = drive(env, 30, lambda _: np.array([[1, 0, 0]], np.float32))
+            assert info["progress"][0] > 0
+            assert observation["speed"][0, 0] > 0
+        finally:
+            if env is not None:
+                env.close()
             twin.close()
