@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from paddock.orchestration.launch import Request, resolve
 from trackmania_cases import small_road
 
 SMALL = ("environment.game=twin", "environment.clock=virtual", "environment.twin.countdown=0.2",
@@ -31,3 +32,13 @@ def test_trackmania_experiment_runs_against_the_twin(prepared, tmp_path, name, o
     ended = [line for line in lines if "collect/finish" in line]
     assert ended
     assert all(np.isfinite(line["collect/progress"]) for line in ended)
+
+
+@pytest.mark.parametrize("name", ["trackmania_lidar_sac", "trackmania_full_sac"])
+def test_preset_tmrl_trackmania_has_the_values_of_tmrl(name):
+    values, _ = resolve(Request(name, preset="tmrl_trackmania", overrides=["environment.game=twin"]))
+    assert (values.workflow.gamma, values.workflow.tau) == (0.995, 0.005)
+    assert values.environment.reward.rule == "trackmania_exact"
+    assert [values.optimizers[part].learning_rate for part in ("policy", "critics")] == [1e-5, 5e-5]
+    assert (values.components["temperature"].initial, values.components["temperature"].learned) == (0.01, False)
+    assert values.training.phases["joint"].workflow_hooks
