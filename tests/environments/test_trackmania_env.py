@@ -168,7 +168,7 @@ def test_trackmania_run_pauses_for_a_menu_and_goes_on(make, caplog):
     env.reset(seed=1)
     game_of(env).add_fault("menu", 8.0)
     env.reset()
-    assert "paused until the race can be restarted: the game is connected and sends nothing" in caplog.text
+    assert "paused until it can be restarted: the game is connected and sends nothing" in caplog.text
     assert "the race goes on" in caplog.text
 
 

@@ -62,7 +62,7 @@ class TrackManiaConfig(RealTimeConfig):
     failure_truncates: bool = False
     sleep_at_reset: float = Field(default=1.5, ge=0, le=60)
     reset_retries: int = Field(default=2, ge=0, le=20)
-    pause_seconds: float = Field(default=600.0, ge=0)
+    pause_seconds: float = Field(default=10.0, ge=0)
     lost_after: float = Field(default=1.0, gt=0)
     twin: TwinConfig = TwinConfig()
 
@@ -143,7 +143,8 @@ class TrackManiaVectorEnv(RealTimeVectorEnv):
     """
 
     def __init__(self, loop: RealTimeLoop, config: TrackManiaConfig, render_mode: str | None = None) -> None:
-        super().__init__(loop, names=config.observation_names, render_mode=render_mode)
+        names, excludes = config.observation_names, config.exclude_overruns
+        super().__init__(loop, names=names, render_mode=render_mode, exclude_overruns=excludes)
         self._failure_truncates = config.failure_truncates
         self._terms: dict[str, float] = {}
         self._last_progress = 0.0

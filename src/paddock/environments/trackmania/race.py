@@ -4,36 +4,50 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from dataclasses import dataclass
+from functools import partial
 
-from paddock.core.errors import PaddockError
-from paddock.environments.realtime.clock import SECOND
+from paddock.environments.calls import EnvironmentAway
+from paddock.environments.realtime.clock import SECOND, VirtualClock
 from paddock.environments.trackmania.link import GameLink
 from paddock.environments.trackmania.packets import Packet
 from paddock.environments.trackmania.pad import Button, press
+from paddock.environments.trackmania.telemetry import Telemetry
 
 log = logging.getLogger(__name__)
 
 AT_REST = 1.0  # m/s, below which a car stands at the start
 FRESH = 1.0  # s of race time, up to which a race has just begun
+RETRY_SECONDS = 20.0  # until a paused run tries again
 DIALOG_SECONDS = 0.3  # for a dialog to close
 
 
-class GameError(PaddockError):
-    """The game is not in a race, and no button brings it into one."""
+class GameError(EnvironmentAway):
+    """The game is not in a race, and no button brings it into one. A run pauses, and tries again later: when a silent
+    game sends telemetry again, else after a while."""
+
+    def __init__(self, sentence: str, telemetry: Telemetry | None = None) -> None:
+        raised = time.monotonic()
+        has_waited = partial(_has_passed, raised)
+        super().__init__(sentence, has_waited if telemetry is None else lambda: telemetry.age < FRESH)
+
+
+def _has_passed(since: float) -> bool:
+    return time.monotonic() - since > RETRY_SECONDS
 
 
 @dataclass(frozen=True)
 class RaceSettings:
     """sleep_at_reset: s from a restart to the first observation, the game's countdown. confirm_seconds: s that a
     restart may take to show. retries: further attempts. start_radius: m around the start. pause_seconds: s for which a
-    restart is tried again and again before the run ends."""
+    restart is tried again and again before the run pauses."""
 
     sleep_at_reset: float = 1.5
     confirm_seconds: float = 1.0
     retries: int = 2
     start_radius: float = 10.0
-    pause_seconds: float = 600.0
+    pause_seconds: float = 10.0
     retry_every: float = 2.0
 
 
@@ -47,7 +61,7 @@ class Race:
     def restart(self) -> Packet:
         """Bring the car to the start; the newest packet once it may drive.
 
-        While the game is away the race is paused: the reason is logged, and the restart is tried again.
+        While the game is away the reason is logged and the restart is tried again; then GameError pauses the run.
         """
         clock = self._link.clock
         until = clock.now() + round(self._settings.pause_seconds * SECOND)
@@ -59,9 +73,13 @@ class Race:
                     log.warning("the race goes on.")
                 return self._past_countdown(confirmed)
             if clock.now() >= until:
-                raise GameError(f"the race cannot be restarted: {problem} `paddock doctor --trackmania` tells more.")
+                is_silent = self._link.telemetry.age > FRESH and not isinstance(clock, VirtualClock)
+                raise GameError(
+                    f"the race cannot be restarted: {problem} `paddock doctor --trackmania` tells more.",
+                    self._link.telemetry if is_silent else None,
+                )
             if problem != reason:
-                log.warning("the run is paused until the race can be restarted: %s", problem)
+                log.warning("the race is paused until it can be restarted: %s", problem)
                 reason = problem
             clock.sleep(self._settings.retry_every)
 
