@@ -35,7 +35,6 @@ VERBS = {
     "benchmark-realtime": ("paddock.cli.benchmark_realtime", "Where a real-time step's milliseconds go, and delays."),
     "twin": ("paddock.cli.twin", "A stand-in for TrackMania: telemetry, screen and pad on this machine."),
     "doctor": ("paddock.cli.doctor", "What this machine lacks, and what is wrong between it and TrackMania."),
-    "record": ("paddock.cli.record", "Drive, and keep the trajectory of a race."),
     "list": ("paddock.cli.list", "Find runs: filter, sort, tags."),
     "show": ("paddock.cli.show", "Everything about one run."),
     "compare": ("paddock.cli.compare", "Runs side by side, with intervals and a report."),

@@ -10,6 +10,7 @@ import typer
 
 from paddock.cli.completion import complete_runs
 from paddock.cli.progress import showing
+from paddock.cli.record_trajectory import EXAMPLES, record_trajectory
 from paddock.cli.run_options import RUNS, JsonOption, PluginOption, RunsDirOption, TrustOption
 
 app = typer.Typer(help="Keep what is driven, to learn from it.", no_args_is_help=True)
@@ -97,3 +98,6 @@ def record_episodes(
         f"{values['folder']}: {values['episodes']} episodes with {values['steps']:,} steps by {values['driver']}, "
         f"mean return {values['mean_return']:.2f}, {values['dropped']} dropped."
     )
+
+
+app.command("trajectory", epilog=EXAMPLES)(record_trajectory)
