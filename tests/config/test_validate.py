@@ -95,10 +95,20 @@ def test_every_shared_option_stands_in_the_yaml_with_a_comment():
 PARTS = sorted([*(SHIPPED / "workflow").glob("*.yaml"), *(SHIPPED / "environment").glob("*.yaml")])
 
 
+def shown_in(file):
+    """What a YAML file shows, with the files of its folder that it begins from."""
+    own = yaml.safe_load(file.read_text())
+    shown = {}
+    for name in own.pop("defaults", []):
+        if isinstance(name, str) and name != "_self_":
+            shown |= shown_in(file.with_name(f"{name}.yaml"))
+    return shown | own
+
+
 @pytest.mark.parametrize("file", PARTS, ids=lambda file: file.stem)
 def test_every_option_stands_in_the_yaml(file):
     """What a schema allows, the shipped YAML shows."""
-    for node in targets_in(yaml.safe_load(file.read_text())):
+    for node in targets_in(shown_in(file)):
         options = {field.alias or name for name, field in schema_of(node["_target_"]).model_fields.items()}
         assert options == set(node), node["_target_"]
 

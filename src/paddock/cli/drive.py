@@ -48,7 +48,7 @@ def drive(
     temperature: Annotated[float, typer.Option(min=0.01, help="Of the dream: above 1 it is less certain.")] = 1.0,
     film: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="With --dream: 200 steps of the run's own driving as .mp4, .gif or .png."),
+        typer.Option(metavar="FILE", help="With --dream: film 200 steps of the run's own driving; mp4, gif or png."),
     ] = None,
     driver: Annotated[str, typer.Option(help="Your name, for the laps you drive.")] = "you",
     mode: Annotated[
