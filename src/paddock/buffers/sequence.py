@@ -134,6 +134,10 @@ class SequenceBuffer:
         batch["index"] = torch.from_numpy(np.stack(np.broadcast_arrays(copies[:, None], numbers), -1))
         return batch
 
+    def read(self, copies: np.ndarray, numbers: np.ndarray, names: list[str] | None = None) -> dict[str, np.ndarray]:
+        """The fields (all, or those named) of any rows that are there; the arguments are broadcast to each other."""
+        return self._storage.read(copies, numbers, names)
+
     def episode_starts(self, copy: int) -> np.ndarray:
         """Bool [K]: which of one copy's rows, from the oldest on, begin an episode."""
         numbers = np.arange(self.oldest[copy], self.totals[copy])
