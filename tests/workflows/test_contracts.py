@@ -4,6 +4,7 @@ import inspect
 
 import pytest
 
+from paddock.buffers.action_chunks import ActionChunkBuffer
 from paddock.buffers.buffer import Buffer
 from paddock.buffers.demonstrations import DemonstrationsBuffer
 from paddock.buffers.disk import DiskBuffer
@@ -29,8 +30,15 @@ from paddock.rollout.experience import Experience, TransitionSink, WholeEpisodes
 
 SEQUENCES = [SequenceBuffer, PrioritizedSequenceBuffer, DiskBuffer, OfflineBuffer]
 BUFFERS = [
-    RolloutBuffer, UniformBuffer, PrioritizedBuffer, *SEQUENCES, LatentBuffer, TmrlMemory, DemonstrationsBuffer,
-]  # fmt: skip
+    RolloutBuffer,
+    UniformBuffer,
+    PrioritizedBuffer,
+    *SEQUENCES,
+    LatentBuffer,
+    DemonstrationsBuffer,
+    ActionChunkBuffer,
+    TmrlMemory,
+]
 PAIRS = [
     (Experience, Collector),
     *((contract, buffer) for contract in (Buffer, TransitionSink) for buffer in BUFFERS),

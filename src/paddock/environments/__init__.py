@@ -23,5 +23,9 @@ if "paddock/BalancePendulum-v0" not in gymnasium.registry:
     )
 if "paddock/Dodge-v0" not in gymnasium.registry:
     gymnasium.register("paddock/Dodge-v0", vector_entry_point="paddock.environments.dodge:DodgeVectorEnv")
+if "paddock/TwoWays-v0" not in gymnasium.registry:
+    gymnasium.register("paddock/TwoWays-v0", vector_entry_point="paddock.environments.two_ways:TwoWaysVectorEnv")
+if "paddock/Avoiding-v0" not in gymnasium.registry:
+    gymnasium.register("paddock/Avoiding-v0", vector_entry_point="paddock.environments.avoiding:AvoidingVectorEnv")
 if "paddock/Dream-v0" not in gymnasium.registry:
     gymnasium.register("paddock/Dream-v0", vector_entry_point="paddock.dream.env:DreamVectorEnv")

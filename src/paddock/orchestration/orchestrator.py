@@ -346,7 +346,7 @@ class Orchestrator:
 
     def get_state(self) -> dict[str, Any]:
         """All of the run's state but the buffers'."""
-        context = self.context
+        context, by_updates = self.context, self._is_log_due_by_updates
         return {
             "counters": asdict(self.counters),
             "components": {name: part.state_dict() for name, part in context.components.items()},
@@ -358,7 +358,7 @@ class Orchestrator:
             "workflow": self.workflow.get_state(),
             "metrics": self.metrics.get_state(),
             "random": get_random_state(),
-            "cadences": {"log": self._is_log_due.get_state()},
+            "cadences": {"log": self._is_log_due.get_state(), "log_by_updates": by_updates and by_updates.get_state()},
             "best_score": self._best_score,
             "last_evaluation": self._last_evaluation,
             "seconds": self.seconds,
@@ -392,8 +392,9 @@ class Orchestrator:
         self.metrics.set_state(state["metrics"])
         self._is_log_due.set_state(state["cadences"]["log"])
         if self._is_log_due_by_updates is not None:
-            updates = self.counters.updates
-            self._is_log_due_by_updates.set_state(updates // self._is_log_due_by_updates.period)
+            passed = state["cadences"].get("log_by_updates")  # Not in checkpoints of before.
+            by_count = self.counters.updates // self._is_log_due_by_updates.period
+            self._is_log_due_by_updates.set_state(by_count if passed is None else passed)
         if self._is_save_due is not None:
             self._is_save_due.set_state(self.counters.agent_steps // self._is_save_due.period)
         self._best_score, self._last_evaluation = state["best_score"], state["last_evaluation"]
