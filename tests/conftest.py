@@ -32,6 +32,7 @@ SLOW_FIXTURES = {
 # other simulators.
 SLOW_TESTS = (
     "*interrupted*",
+    "racing/test_corrections.py*",
     "*killed*",
     "*learn_to*",
     "*learns*",
@@ -105,6 +106,9 @@ SLOW_TESTS = (
     "workflows/test_training_agent.py*training_agent*",
     "workflows/test_world_model_resume.py*",
     "workflows/test_world_models.py*",
+    "rollout/test_onnx_export.py*",
+    "workflows/test_iql.py*",
+    "workflows/test_cloning.py*",
 )
 
 

@@ -224,6 +224,18 @@ class WorkerStatus(msgspec.Struct, kw_only=True):
     pause: Text = ""
 
 
+class CorrectionStatus(msgspec.Struct, kw_only=True):
+    """What a driving policy has learned from a person who took over: stretches and their decisions, updates so far, and
+    the policy's error on corrections before and after the last round of learning, where there was one."""
+
+    stretches: int
+    steps: int
+    is_learning: bool = False
+    updates: int = 0
+    error_before: float | None = None
+    error_after: float | None = None
+
+
 class Status(msgspec.Struct, tag="status", kw_only=True):
     """How a run stands, twice a second. workers: of a run whose environments are elsewhere, the first `MOST_WORKERS`.
     The fields from `mode` on are a driving session's."""
@@ -249,6 +261,7 @@ class Status(msgspec.Struct, tag="status", kw_only=True):
     is_waiting: bool | UnsetType = UNSET
     last_lap: float | UnsetType | None = UNSET
     best_lap: float | UnsetType | None = UNSET
+    corrections: CorrectionStatus | UnsetType = UNSET
 
 
 class Welcome(msgspec.Struct, tag="welcome"):
@@ -354,6 +367,7 @@ EVENTS: dict[str, str] = {
     "cleanup": "",
     "continued": "",
     "control": "",
+    "correction": "",
     "evaluation": "good",
     "failed": "bad",
     "finished": "good",

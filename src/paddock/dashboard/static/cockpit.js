@@ -65,6 +65,7 @@ class Cockpit {
     this.lapList = html('ol', { class: 'laps', reversed: true });
     this.chip = html('span', {});
     this.ping = html('span', { class: 'soft small', title: 'To the server and back' });
+    this.corrections = html('p', { class: 'small corrections', role: 'status', hidden: true });
     this.notice = html('p', { class: 'soft small' }, 'Press ↑ to go. Laps that stay on the road count and are saved.');
     this.racing = [
       html('section', { class: 'card' }, html('h2', {}, 'Sectors'),
@@ -77,7 +78,7 @@ class Cockpit {
           html('section', { class: 'card' }, html('div', { class: 'row spread' }, html('h1', {}, 'Drive'), html('span', { class: 'row' }, this.ping, this.chip)),
             this.modes, this.assistRow, html('div', { class: 'row' },
               button('Restart lap', () => this._reset()), button('End the drive', () => this._leave())),
-            this.warning ? html('p', { class: 'warning small' }, this.warning) : null, this.notice),
+            this.corrections, this.warning ? html('p', { class: 'warning small' }, this.warning) : null, this.notice),
           this.racing)));
     this._listLaps();
   }
@@ -112,8 +113,20 @@ class Cockpit {
       this.mode = status.mode;
       this.modes.select(status.mode);
     }
+    this._showCorrections(status.corrections);
     this.assistRow.hidden = this.mode !== 'assisted';
     if (isNumber(status.assist) && document.activeElement !== this.assist) this.assist.value = status.assist;
+  }
+
+  /** What a policy that can learn from the person has learned so far. */
+  _showCorrections(found) {
+    this.corrections.hidden = !found;
+    if (!found) return;
+    const many = (count, word) => `${count.toLocaleString('en')} ${word}${count === 1 ? '' : 's'}`;
+    const data = `${many(found.stretches, 'correction')} (${many(found.steps, 'decision')})`;
+    if (!found.stretches) write(this.corrections, 'Take over with Manual when the agent errs, then give back with AI: it learns from what you did.');
+    else if (found.is_learning) write(this.corrections, `Learning from ${data}…`);
+    else write(this.corrections, `Learned from ${data} in ${many(found.updates, 'update')}: error on them ${found.error_before.toFixed(3)} → ${found.error_after.toFixed(3)}. Saved as policy/corrected.`);
   }
 
   _frame() {

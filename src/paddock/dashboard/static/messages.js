@@ -20,6 +20,7 @@ export const EVENTS = {
   "cleanup": "",
   "continued": "",
   "control": "",
+  "correction": "",
   "evaluation": "good",
   "failed": "bad",
   "finished": "good",

@@ -111,11 +111,18 @@ class PolicyCarDriver:
     ) -> None:
         self.name = "agent"
         self._env, self._rows = env, np.array([car])
-        self._actor, self._observations, self._actions = actor, observations, actions
+        self.actor, self._observations, self._actions = actor, observations, actions
         self._ticks_per_decision = ticks_per_decision
-        self._last_actions = np.zeros((1, observations.config.sensing.last_actions, actions.size), np.float32)
+        self.last_actions = np.zeros((1, observations.config.sensing.last_actions, actions.size), np.float32)
         self._command = np.zeros(2, np.float32)
         self._state = actor.initial_state(1)
+
+    @property
+    def is_cloned(self) -> bool:
+        """Whether it is a policy over chunks of actions, which can learn from corrections."""
+        from paddock.rollout.chunk_actor import ChunkActor  # torch, only where a policy drives
+
+        return isinstance(self.actor, ChunkActor)
 
     def drive(self, tick: int) -> Command:
         if tick % self._ticks_per_decision == 0:
@@ -123,15 +130,20 @@ class PolicyCarDriver:
         return self._command
 
     def restart(self) -> None:
-        self._last_actions[:] = 0.0
+        self.last_actions[:] = 0.0
         self._command = np.zeros(2, np.float32)
-        self._state = self._actor.initial_state(1)
+        self._state = self.actor.initial_state(1)
+
+    def take_over(self, last_actions: Command) -> None:
+        """Drive on where another driver was, whose last actions [1, 2, A] are part of what is seen."""
+        self.restart()
+        self.last_actions[:] = last_actions
 
     def _decide(self) -> None:
-        seen = as_dict(self._observations.read(self._env.readings, self._rows, self._last_actions))
-        action, self._state = self._actor.predict(seen, self._state, deterministic=True)
+        seen = as_dict(self._observations.read(self._env.readings, self._rows, self.last_actions))
+        action, self._state = self.actor.predict(seen, self._state, deterministic=True)
         decoded = self._actions.decode(action)
-        self._actions.shift(self._last_actions, action, decoded)
+        self._actions.shift(self.last_actions, action, decoded)
         self._command = decoded[0]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paddock.buffers.episode_builder import EpisodeBuilder
-from paddock.buffers.episodes import Description, EpisodeWriter
+from paddock.buffers.episodes import Description, Episode, EpisodeWriter
 from paddock.core.specs import Spec
 from paddock.environments.calls import as_dict
 from paddock.environments.spaces import spec_of_spaces
@@ -62,7 +63,8 @@ class Demonstration:
     """Decisions of a person in an agent's own terms: what it would have seen, what it would have had to choose.
 
     One decision is `ticks_per_decision` ticks: the action is the mean of the commands, the reward their sum. A stretch
-    that the person drove is an episode of a set of demonstrations in `folder`.
+    that the person drove is an episode of a set of demonstrations in `folder`, where there is one. A stretch in which
+    the person corrects a policy has the mark `is_intervention`. `on_episode`, where set, is given every stretch.
     """
 
     def __init__(
@@ -71,17 +73,20 @@ class Demonstration:
         observations: ObservationSet,
         actions: ActionSet,
         ticks_per_decision: int,
-        folder: Path,
+        folder: Path | None,
         driver: str = "you",
     ) -> None:
         self._env, self._observations, self._actions = env, observations, actions
         self._ticks_per_decision = ticks_per_decision
         self.spec: Spec = spec_of_spaces(observations.space, actions.space)
-        step = env.world.settings.time_step * ticks_per_decision
-        self._writer = EpisodeWriter(folder, Description(self.spec, env.config.to_dict(), step))
+        self.time_step = env.world.settings.time_step * ticks_per_decision
+        about = Description(self.spec, env.config.to_dict(), self.time_step)
+        self._writer = None if folder is None else EpisodeWriter(folder, about)
+        self.on_episode: Callable[[Episode], None] | None = None
+        self.is_correction = False
         track = env.world.tracks[0].name
         self._builder = EpisodeBuilder(self.spec, {"driver": driver, "track": track, "car": env.config.car})
-        self._last_actions = np.zeros((1, observations.config.sensing.last_actions, actions.size), np.float32)
+        self.last_actions = np.zeros((1, observations.config.sensing.last_actions, actions.size), np.float32)
         self._is_begun = False
         self._commands: list[NDArray[np.float32]] = []
         self._reward = 0.0
@@ -106,20 +111,28 @@ class Demonstration:
         self._is_begun = False
         self._commands.clear()
         self._reward = 0.0
-        self._last_actions[:] = 0.0
+        self.is_correction = False
+        self.last_actions[:] = 0.0
+
+    def correct(self, last_actions: NDArray[np.float32]) -> None:
+        """The person takes over from a policy, whose last actions [1, 2, A] are part of what is seen."""
+        self.is_correction = True
+        self.last_actions[:] = last_actions
 
     def _look(self) -> dict[str, NDArray[Any]]:
-        read = self._observations.read(self._env.readings, np.array([0]), self._last_actions)
+        read = self._observations.read(self._env.readings, np.array([0]), self.last_actions)
         return {name: part[0] for name, part in as_dict(read).items()}
 
     def _add(self, is_end: bool) -> None:
         mean = np.stack(self._commands).mean(axis=0, keepdims=True, dtype=np.float32)
         chosen = self._actions.encode(mean)
         decoded = self._actions.decode(chosen)
-        self._actions.shift(self._last_actions, chosen, decoded)
+        self._actions.shift(self.last_actions, chosen, decoded)
         following = self._look()
         speed = float(np.hypot(self._env.world.vx[0], self._env.world.vy[0]))
-        self._builder.add(chosen[0], self._reward, following, truncated=is_end, is_idle=speed < STANDING)
+        mark = True if self.is_correction else None
+        is_idle = speed < STANDING
+        self._builder.add(chosen[0], self._reward, following, truncated=is_end, is_intervention=mark, is_idle=is_idle)
         self._commands.clear()
         self._reward = 0.0
         if is_end:
@@ -127,5 +140,9 @@ class Demonstration:
             self._builder.begin(following)
 
     def _write(self) -> None:
-        if (episode := self._builder.finish()) is not None:
+        if (episode := self._builder.finish()) is None:
+            return
+        if self._writer is not None:
             self._writer.add(episode)
+        if self.on_episode is not None:
+            self.on_episode(episode)

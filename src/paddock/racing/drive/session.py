@@ -7,11 +7,14 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
+from paddock.buffers.episodes import Episode
 from paddock.control import messages as m
 from paddock.control.channel import Channel
 from paddock.control.requests import Control, PendingCommand
@@ -19,7 +22,8 @@ from paddock.core.clock import now
 from paddock.core.errors import InputError, unknown_choice
 from paddock.core.pace import Pacer, RateLimit
 from paddock.experiments.run import RunFolder, manifest
-from paddock.racing.drive.drivers import HumanInput
+from paddock.racing.drive.corrections import Corrections
+from paddock.racing.drive.drivers import HumanInput, PolicyCarDriver
 from paddock.racing.drive.recording import Demonstration, LapRecorder
 from paddock.racing.drive.setup import DriveRequest, Grid
 
@@ -43,6 +47,12 @@ class DrivingSession:
         self._demonstration = Demonstration(
             grid.env, grid.observations, grid.actions, grid.ticks_per_decision, demonstration, request.driver
         )
+        self._own = Demonstration(
+            grid.env, grid.observations, grid.actions, grid.ticks_per_decision, None, grid.pilot.name
+        )
+        self._corrections = corrections_of(grid, self._demonstration, run.path)
+        if self._corrections is not None:
+            self._demonstration.on_episode = self._learn_from
         self._mode, self._assist, self._speed = request.mode, 0.5, 1.0
         self._tick, self._sequence, self._lap_count = 0, 0, 0
         self._best: float | None = None
@@ -84,12 +94,16 @@ class DrivingSession:
                 self._pacer.wait(self._world.settings.time_step / self._speed)
         finally:
             self._demonstration.cut()
+            if self._corrections is not None:
+                self._corrections.finish()
             self.channel.close()
             self._run.event("finished", by=self.control.stop_requested_by, laps=self._lap_count)
             self._run.write_manifest(status="finished", ended=now())
 
     def tick(self) -> None:
         """One step of the world; on the grid it waits for the person's foot."""
+        if self._corrections is not None:
+            self._corrections.follow()
         self._is_waiting &= self._mode == "manual" and not self._input.is_on_throttle
         if not self._is_waiting:
             self._advance()
@@ -130,6 +144,8 @@ class DrivingSession:
         is_complete = bool(world.lap_completed[0])
         if is_by_hand:
             self._demonstration.watch(command, reward, is_end=is_complete)
+        elif self._corrections is not None and self._mode == "ai":
+            self._own.watch(command, reward, is_end=False)
         self._laps.watch(is_by_hand=is_by_hand, is_sampled=self._tick % self._grid.ticks_per_decision == 0)
         for car in np.flatnonzero(world.lap_completed):
             self._announce_lap(int(car), is_by_hand)
@@ -160,6 +176,7 @@ class DrivingSession:
 
     def _begin(self) -> None:
         self._demonstration.cut()
+        self._own.cut()
         self._laps.restart()
         self._input.release()
         self._env.reset(seed=0)
@@ -186,11 +203,33 @@ class DrivingSession:
     def _set_mode(self, command: m.DriveMode) -> m.Answer:
         self._assist = self._assist if command.assist is None else command.assist
         if command.mode != self._mode:
-            self._demonstration.cut()
-            self._grid.pilot.restart()
+            self._hand_over(command.mode)
         self._mode = command.mode
         self._show_human()
         return {"mode": command.mode, "assist": self._assist}
+
+    def _hand_over(self, mode: str) -> None:
+        """Another driver has the controls from here on. Where a person takes over from a policy, that is a
+        correction; where the policy gets them back, it learns from it."""
+        pilot, is_correction = self._grid.pilot, self._mode == "ai" and mode == "manual"
+        last_actions = self._demonstration.last_actions.copy()
+        self._demonstration.cut()
+        if self._corrections is None or not isinstance(pilot, PolicyCarDriver):
+            pilot.restart()
+            return
+        self._own.on_episode = partial(self._corrections.add_own, was_corrected=is_correction)
+        self._own.cut()
+        if is_correction:
+            self._demonstration.correct(pilot.last_actions)
+            self._run.event("correction", tick=self._tick, by=self._driver)
+        elif self._mode == "manual":
+            pilot.take_over(last_actions)
+        else:
+            pilot.restart()
+
+    def _learn_from(self, episode: Episode) -> None:
+        if self._corrections is not None and self._demonstration.is_correction:
+            self._corrections.add(episode)
 
     def _reset(self, command: m.Reset) -> m.Answer:
         self._begin()
@@ -231,6 +270,7 @@ class DrivingSession:
             is_waiting=self._is_waiting,
             last_lap=last if math.isfinite(last) else None,
             best_lap=self._best,
+            corrections=UNSET if self._corrections is None else self._corrections.status,
         )
 
     def input(self, message: m.DriverInput) -> None:
@@ -252,6 +292,14 @@ class DrivingSession:
     def _can(self) -> list[str]:
         kinds: list[type[m.Command]] = [m.Stop, *self._commands]
         return [m.command_name(kind) for kind in kinds]
+
+
+def corrections_of(grid: Grid, demonstration: Demonstration, folder: Path) -> Corrections | None:
+    """What learns from corrections, where the pilot is a policy that was cloned; None where it is not."""
+    pilot = grid.pilot
+    if not isinstance(pilot, PolicyCarDriver) or not pilot.is_cloned:
+        return None
+    return Corrections(pilot.actor, demonstration.spec, folder, grid.base.to_dict(), demonstration.time_step)
 
 
 def session_folder(grid: Grid, request: DriveRequest) -> RunFolder:

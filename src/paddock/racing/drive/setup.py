@@ -56,7 +56,7 @@ class Grid:
     """What a session consists of. ticks_per_decision: ticks of the world between two decisions of an agent.
 
     pilot: drives the person's car in the modes `ai` and `assisted`. rival: drives the other car, if there is one.
-    trained_on: the roads that the agent knows; None where no agent drives.
+    base: the environment as the agent knows it. trained_on: the roads that the agent knows; None where no agent drives.
     """
 
     env: RacingVectorEnv
@@ -66,6 +66,7 @@ class Grid:
     pilot: CarDriver
     rival: CarDriver | None
     ghosts: list[dict[str, Any]]
+    base: RacingConfig
     trained_on: dict[str, Any] | None = None
 
 
@@ -90,7 +91,7 @@ def make_session(request: DriveRequest) -> Grid:
         pilot, rival = (PolicyCarDriver(env, car, actor, observations, actions, ticks_per_decision) for car in (0, 1))
     ghosts = list(_ghosts(env, _world_config(base, ticks_per_decision, has_rival=False), folder))
     trained_on = training_tracks(saved_environment(folder)) if folder is not None else None
-    return Grid(env, observations, actions, ticks_per_decision, pilot, rival, ghosts, trained_on)
+    return Grid(env, observations, actions, ticks_per_decision, pilot, rival, ghosts, base, trained_on)
 
 
 def unseen_by_opponent(request: DriveRequest, track: str) -> str | None:
@@ -169,6 +170,7 @@ def _world_config(base: RacingConfig, ticks_per_decision: int, *, has_rival: boo
             "start": Start(place="grid", lateral=0.0, heading=0.0, speed=(0.0, 0.0)),
             "opponents": Opponents(count=1 if has_rival else 0, contact=False),
             "action": "steer_throttle",
+            "teacher": False,
             "edge": "grass" if base.edge == "crash" else base.edge,
             "max_episode_steps": None,
             "randomise": {},

@@ -102,6 +102,8 @@ class RacingConfig(EnvironmentConfig):
     flat: bool | None = None
     images: bool = True
     privileged: bool = False
+    teacher: bool = False
+    teacher_pace: float = Field(default=1.0, gt=0.0, le=1.0)
     sensing: Sensing = Sensing()
     action: Literal["steer_throttle", "gas_brake_steer", "discrete"] = "steer_throttle"
     discrete_steer: list[float] = Field(default_factory=lambda: [-1.0, -0.5, 0.0, 0.5, 1.0])

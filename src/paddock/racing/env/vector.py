@@ -22,6 +22,7 @@ from paddock.racing.env.observations import ObservationSet, StridedHistory
 from paddock.racing.env.opponents import Opponents, build_opponents
 from paddock.racing.env.render import RacingPicture
 from paddock.racing.env.rewards import build_rewards
+from paddock.racing.env.teacher import Teacher
 from paddock.racing.env.world import ReferenceTable, build_world, car_of
 from paddock.racing.view import RacingView
 from paddock.sim.kernels.compiling import announced
@@ -85,7 +86,9 @@ class RacingVectorEnv(VectorEnv):
         self._opponents = build_opponents(self.config, self.world, self.observations, self._actions, opponent)
         self.rewards = build_rewards(self.config.reward, self.world.num_cars)
         self._step_time = self.world.settings.time_step
-        self.single_observation_space = self.observations.space
+        self._teacher = Teacher(self, self._actions) if self.config.teacher else None
+        seen = self.observations.space
+        self.single_observation_space = seen if self._teacher is None else self._teacher.space(seen)
         self.single_action_space = self._actions.space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
@@ -254,7 +257,8 @@ class RacingVectorEnv(VectorEnv):
 
     def _observe(self, rows: Rows, after: float = 0.0) -> Any:
         """What agents have, `after` control steps after the last step."""
-        return self._read(rows) if self.delayed is None else self.delayed.seen(self._last_actions, after)
+        seen = self._read(rows) if self.delayed is None else self.delayed.seen(self._last_actions, after)
+        return seen if self._teacher is None else self._teacher.label(seen, rows)
 
     def _read(self, rows: Rows, last_actions: NDArray[np.float32] | None = None) -> Any:
         """The sensors of the cars in `rows` as they are now."""
@@ -264,6 +268,8 @@ class RacingVectorEnv(VectorEnv):
     def _with_fresh_rows(self, observation: Any, rows: NDArray[np.intp]) -> Any:
         """A copy of `observation` in which the environments in `rows` are read again."""
         fresh = self._read(rows * self._group, self._last_actions[rows])
+        if self._teacher is not None:
+            fresh = self._teacher.label(fresh, rows * self._group)
         if isinstance(observation, dict):
             merged = {name: values.copy() for name, values in observation.items()}
             for name, values in merged.items():
