@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from paddock.cli.run_options import JsonOption
+
+if TYPE_CHECKING:
+    from paddock.experiments.campaigns.benchmark import Benchmark
 
 app = typer.Typer(help="Run tasks with published values over seeds, and report them.", no_args_is_help=True)
 
@@ -113,7 +116,7 @@ def report(
     print(f"report: {page}" + (f", {markdown}" if markdown else ""))
 
 
-def _chosen(given: str, only: list[str] | None, runs_dir: Path | None, jobs: int | None):  # type: ignore[no-untyped-def]
+def _chosen(given: str, only: list[str] | None, runs_dir: Path | None, jobs: int | None) -> Benchmark:
     from paddock.core.errors import InputError
     from paddock.experiments.campaigns.benchmark import Benchmark, read_benchmark
 

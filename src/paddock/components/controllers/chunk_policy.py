@@ -65,7 +65,7 @@ class ChunkPolicy(nn.Module):
         self.encoder = None if config.encoder is None else build_network(config.encoder, seen)
         plain = sum(part.size for part in seen.observation.values())
         self.features = plain if self.encoder is None else int(self.encoder.outputs)
-        marks = 1 if config.prefix else 0  # Whether a step is given is told beside its action.
+        marks = 1 if config.prefix else 0  # One input a step: whether its action is given.
         sizes = ChunkSizes(config.horizon, self.size + marks, self.size, config.history, self.features)
         self.network = instantiate(config.network, sizes)
         self.generator: Generator = instantiate(config.generator)

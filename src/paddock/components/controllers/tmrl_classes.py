@@ -36,7 +36,7 @@ class TmrlClassConfig(TargetSchema):
 
 
 class AgentConfig(TmrlClassConfig):
-    """device: what the agent is told to learn on."""
+    """device: the device that the agent gets to learn on."""
 
     device: str = "cpu"
 

@@ -1,4 +1,4 @@
-"""What networks over chunks of actions share: their sizes, and how they are told the time of a denoising.
+"""What networks over chunks of actions share: their sizes, and how the time of denoising is encoded.
 
 Shapes: B chunks, T steps, A numbers of an action, C numbers of an input step, H observations, F features of one.
 """

@@ -1,6 +1,6 @@
 """The process of a racing world in real time: `python -m paddock.racing.realtime.server`, started by `client.py`.
 
-It listens on the loopback, for whoever knows the token that its starter gave it, and drives on between messages. The
+It listens on the loopback, for clients with the token that its starter gave it, and drives on between messages. The
 starter's connection is the agent's; it ends with that one. Further connections only look.
 """
 

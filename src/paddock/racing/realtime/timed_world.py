@@ -1,4 +1,4 @@
-"""One car whose world goes on by the clock: it is told the time, and drives every control step that is due.
+"""One car whose world goes on by the clock: it receives the time and drives every control step that is due.
 
 Commands take effect where they arrive within a step, at the nearest substep, so that a step is driven only when its
 time is over. The world never waits for a command; the last one that arrived stays in force.
