@@ -136,6 +136,9 @@ class Zero:
         self.clock.sleep(0.25 if self.count in self.slow_at else 0.01)
         return torch.zeros(1, 1), state
 
+    def watch(self, environment):
+        """Its actions depend on nothing."""
+
     def initial_state(self, count):
         return None
 

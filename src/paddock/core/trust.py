@@ -61,6 +61,7 @@ COLONS = {
     "track": re.compile(r"procedural:.*", re.DOTALL),
     "sources": re.compile(r"minari:.*", re.DOTALL),
     "interface": re.compile(r"paddock(\.\w+)*:\w+"),
+    "kind": re.compile(r"paddock\.tmrl\.example_agent:\w+"),
 }
 LABELS = re.compile(r"(tags\.\d+|name|runs_dir)")  # Keys of a run that are never opened, run or sent to.
 

@@ -34,6 +34,8 @@ def load_grpc(purpose: str, *, is_relay: bool = False) -> ModuleType:
         os.environ.pop("GRPC_VERBOSITY", None)  # A trainer that started this process set it for itself.
     else:
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    # Children are other programs. With handlers for forks, a poller was once seen to lose its descriptor.
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     return require("grpc", extra="relay", purpose=purpose)
 
 
