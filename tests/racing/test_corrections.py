@@ -39,7 +39,7 @@ def policy(tmp_path):
 def session(policy, tmp_path):
     request = DriveRequest(against=str(policy), mode="ai", runs_dir=tmp_path / "runs", laps_dir=tmp_path / "laps")
     opened = DrivingSession(grid := make_session(request), session_folder(grid, request), request)
-    opened._begin()
+    opened.begin()
     yield opened
     opened.channel.close()
 

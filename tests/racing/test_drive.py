@@ -246,7 +246,7 @@ def test_modes_decide_who_drives(tmp_path):
 
     request = DriveRequest(track="oval", car="gt", runs_dir=tmp_path / "runs", laps_dir=tmp_path / "laps")
     session = DrivingSession(grid := make_session(request), session_folder(grid, request), request)
-    session._begin()
+    session.begin()
     world = grid.env.world
 
     def metres(seconds: float) -> float:

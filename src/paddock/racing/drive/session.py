@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
-import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,31 +13,27 @@ from numpy.typing import NDArray
 
 from paddock.buffers.episodes import Episode
 from paddock.control import messages as m
-from paddock.control.channel import Channel
-from paddock.control.requests import Control, PendingCommand
-from paddock.core.clock import now
-from paddock.core.errors import InputError, unknown_choice
-from paddock.core.pace import Pacer, RateLimit
+from paddock.control.session import LiveSession
+from paddock.core.errors import InputError
+from paddock.core.pace import RateLimit
 from paddock.experiments.run import RunFolder, manifest
 from paddock.racing.drive.corrections import Corrections
 from paddock.racing.drive.drivers import HumanInput, PolicyCarDriver
 from paddock.racing.drive.recording import Demonstration, LapRecorder
 from paddock.racing.drive.setup import DriveRequest, Grid
 
-UNWATCHED_TIMEOUT = 120.0  # s without a viewer after which a session ends
-SLOWEST, FASTEST = 0.1, 50.0  # times real time
-REST = 0.02  # s between two checks for a viewer
 
+class DrivingSession(LiveSession):
+    """On the grid it waits for the person's foot."""
 
-class DrivingSession:
-    """Ticks while it has a viewer. Commands are handled between two ticks; of inputs the latest counts."""
+    kind = "driving session"
+    speeds = (0.1, 50.0)
 
     def __init__(self, grid: Grid, run: RunFolder, request: DriveRequest) -> None:
+        super().__init__(run)
         self._grid, self._env, self._world = grid, grid.env, grid.env.world
-        self._run, self._driver = run, request.driver
+        self._driver = request.driver
         self._view = grid.env.view
-        self.control = Control()
-        self.channel = Channel(self)
         self._input = HumanInput(grid.env._car)
         self._laps = LapRecorder(grid.env, request.laps_dir, request.driver)
         demonstration = run.path / "demonstration"
@@ -53,52 +46,33 @@ class DrivingSession:
         self._corrections = corrections_of(grid, self._demonstration, run.path)
         if self._corrections is not None:
             self._demonstration.on_episode = self._learn_from
-        self._mode, self._assist, self._speed = request.mode, 0.5, 1.0
+        self._mode, self._assist = request.mode, 0.5
         self._tick, self._sequence, self._lap_count = 0, 0, 0
         self._best: float | None = None
         self._lap_clock = 0.0  # s since the line, a tick ago
-        self._pacer, self._snapshots = Pacer(), RateLimit()
-        self._is_paused = threading.Event()
+        self._snapshots = RateLimit()
         self._is_waiting = True  # on the grid
-        self._commands: dict[type[m.Command], Callable[[Any], m.Answer]] = {
-            m.Pause: self._pause,
-            m.Resume: self._resume,
-            m.Speed: self._set_speed,
-            m.DriveMode: self._set_mode,
-            m.Reset: self._reset,
-            m.ShowGhost: self._show_ghost,
-        }
+        self._commands |= {m.DriveMode: self._set_mode, m.ShowGhost: self._show_ghost}
         if grid.rival is not None:
             grid.env.let_drive(self)
         self._show_human()
 
     # --- the session's own thread ---
 
+    @property
+    def period(self) -> float:
+        return self._world.settings.time_step
+
     def run(self) -> None:
-        """Until it is stopped, or has had no viewer for a while."""
-        self._begin()
-        self.channel.open(self._run.path)
-        last_watched = time.monotonic()
-        try:
-            while self.control.stop_requested_by is None:
-                self.control.handle(self._commands, partial(self._run.event, "control"))
-                if self.channel.is_watched:
-                    last_watched = time.monotonic()
-                elif time.monotonic() - last_watched > UNWATCHED_TIMEOUT:
-                    return
-                if not self.channel.is_watched or self._is_paused.is_set():
-                    time.sleep(REST)
-                    self._pacer.restart()
-                    continue
-                self.tick()
-                self._pacer.wait(self._world.settings.time_step / self._speed)
-        finally:
-            self._demonstration.cut()
-            if self._corrections is not None:
-                self._corrections.finish()
-            self.channel.close()
-            self._run.event("finished", by=self.control.stop_requested_by, laps=self._lap_count)
-            self._run.write_manifest(status="finished", ended=now())
+        """From the grid on, until it is stopped or has had no viewer for a while."""
+        self.begin()
+        super().run()
+
+    def finish(self) -> dict[str, Any]:
+        self._demonstration.cut()
+        if self._corrections is not None:
+            self._corrections.finish()
+        return {"laps": self._lap_count}
 
     def tick(self) -> None:
         """One step of the world; on the grid it waits for the person's foot."""
@@ -174,7 +148,8 @@ class DrivingSession:
         time, cars = self._tick * self._world.settings.time_step, self._view.snapshot(self.channel.cars)
         self.channel.publish_snapshot(m.Snapshot(time=time, sequence=self._sequence, **cars))
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Back to the grid."""
         self._demonstration.cut()
         self._own.cut()
         self._laps.restart()
@@ -184,21 +159,6 @@ class DrivingSession:
         for driver in (self._grid.pilot, self._grid.rival):
             if driver is not None:
                 driver.restart()
-
-    def _pause(self, command: m.Pause) -> m.Answer:
-        self._is_paused.set()
-        return {}
-
-    def _resume(self, command: m.Resume) -> m.Answer:
-        self._is_paused.clear()
-        return {}
-
-    def _set_speed(self, command: m.Speed) -> m.Answer:
-        factor = 1.0 if command.factor is None else command.factor
-        if not SLOWEST <= factor <= FASTEST:
-            raise InputError(f"factor is {factor}; allowed in a driving session: {SLOWEST} to {FASTEST}.")
-        self._speed = factor
-        return {"factor": factor}
 
     def _set_mode(self, command: m.DriveMode) -> m.Answer:
         self._assist = self._assist if command.assist is None else command.assist
@@ -231,10 +191,6 @@ class DrivingSession:
         if self._corrections is not None and self._demonstration.is_correction:
             self._corrections.add(episode)
 
-    def _reset(self, command: m.Reset) -> m.Answer:
-        self._begin()
-        return {}
-
     def _show_ghost(self, command: m.ShowGhost) -> m.Answer:
         if self._grid.rival is None:
             raise InputError(f"this session has no {command.kind}; start one with an opponent.")
@@ -247,7 +203,7 @@ class DrivingSession:
     # --- the channel's thread ---
 
     def welcome(self) -> m.Welcome:
-        return m.Welcome("racing", self._can(), self.status(), self._grid.ghosts)
+        return m.Welcome("racing", self.can(), self.status(), self._grid.ghosts)
 
     def scene(self, track: int) -> dict[str, Any]:
         return self._view.scene(0)
@@ -256,7 +212,7 @@ class DrivingSession:
         world, rival = self._world, self._grid.rival
         last = float(world.last_lap_time[0])
         return m.Status(
-            status="paused" if self._is_paused.is_set() else "running",
+            status="paused" if self.is_paused else "running",
             agent_steps=self._tick,
             seconds=round(self._tick * world.settings.time_step, 2),
             steps_per_second=round(self._speed / world.settings.time_step, 1),
@@ -278,20 +234,6 @@ class DrivingSession:
             self._input.release()
         else:
             self._input.update(message.steer, message.throttle, message.brake)
-
-    def request(self, request: m.Request, answer: Callable[[m.Answer], None]) -> None:
-        command = m.parse_command(request.command, request.arguments)
-        if isinstance(command, m.Stop):
-            self.control.stop(request.by)
-            answer({"ok": True})
-        elif type(command) in self._commands:
-            self.control.submit(PendingCommand(command, request.by, answer))
-        else:
-            raise unknown_choice("command", request.command, self._can())
-
-    def _can(self) -> list[str]:
-        kinds: list[type[m.Command]] = [m.Stop, *self._commands]
-        return [m.command_name(kind) for kind in kinds]
 
 
 def corrections_of(grid: Grid, demonstration: Demonstration, folder: Path) -> Corrections | None:
