@@ -168,10 +168,12 @@ def _resume(
 
 def _print_outcome(console: Any, run: Any, outcome: Any, config: Any) -> None:
     from paddock.orchestration.summary import print_outcome
-    from paddock.racing import summary as racing
     from paddock.racing.env.config import RacingConfig
 
-    print_outcome(console, run, outcome, config, racing if isinstance(config.environment, RacingConfig) else None)
+    findings: Any = None
+    if isinstance(config.environment, RacingConfig):
+        from paddock.racing import summary as findings  # Only here: it loads the simulator, a second of start-up.
+    print_outcome(console, run, outcome, config, findings)
 
 
 def _page(run: Any, *, is_wanted: bool) -> AbstractContextManager[None]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.ndimage import gaussian_filter1d
+import scipy
 
 from paddock.sim.cars.car import CarParameters, load_car
 from paddock.sim.kernels.compiling import REFERENCE_LAPS, announced
@@ -139,7 +139,7 @@ def lap_along(track: Track, offset: Array, envelope: GripEnvelope) -> ReferenceL
     out = np.roll(points, -1, axis=0) - points
     across = np.roll(out, 1, axis=0) + out
     steps = np.hypot(out[:, 0], out[:, 1])
-    curvature = gaussian_filter1d(loop_curvature(points), SHARPEST, mode="wrap")
+    curvature = scipy.ndimage.gaussian_filter1d(loop_curvature(points), SHARPEST, mode="wrap")
     speed = speed_profile(envelope, curvature, steps)
     times = times_along(speed, steps)
     return ReferenceLap(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import clarabel
 import numpy as np
-from scipy import sparse
-from scipy.interpolate import CubicSpline
-from scipy.ndimage import minimum_filter1d
+import scipy  # Its packages load when first used: most runs find their line in the cache.
 
 from paddock.sim.tracks.track import Array, Track
 
@@ -32,7 +30,9 @@ def racing_line(track: Track, margin: float, shortness: float = 0.0, start: Arra
     normal = on_grid(track.normal)
     normal /= np.hypot(normal[:, 0], normal[:, 1])[:, None]
     # The narrowest of three neighbours, so that the line does not bulge over the margin between grid points.
-    left_room, right_room = (minimum_filter1d(w, 5, mode="wrap") for w in (track.left_width, track.right_width))
+    left_room, right_room = (
+        scipy.ndimage.minimum_filter1d(w, 5, mode="wrap") for w in (track.left_width, track.right_width)
+    )
     left, right = np.interp(s, track.s, left_room), np.interp(s, track.s, right_room)
     middle = 0.5 * (left - right)  # of a road too narrow for the margin
     upper, lower = np.maximum(left - margin, middle), np.minimum(margin - right, middle)
@@ -71,12 +71,14 @@ def beside_track(track: Track, points: Array) -> Array:
     return np.sum((curve(place) - centre) * track.normal, axis=1)
 
 
-def around(s: Array, values: Array, length: float) -> CubicSpline:
+def around(s: Array, values: Array, length: float) -> scipy.interpolate.CubicSpline:
     """values: [P, ...] at `s` m, as a smooth function around a loop of that length."""
-    return CubicSpline(np.append(s, length), np.concatenate([values, values[:1]]), bc_type="periodic")
+    return scipy.interpolate.CubicSpline(np.append(s, length), np.concatenate([values, values[:1]]), bc_type="periodic")
 
 
-def _residuals(centre: Array, normal: Array, offset: Array, length_weight: float) -> tuple[Array, sparse.csc_matrix]:
+def _residuals(
+    centre: Array, normal: Array, offset: Array, length_weight: float
+) -> tuple[Array, scipy.sparse.csc_matrix]:
     """The least-squares problem at `offset`: residuals [R] and their Jacobian [R, G] with respect to it."""
     point = centre + normal * offset[:, None]
     before, after = np.roll(point, 1, axis=0), np.roll(point, -1, axis=0)
@@ -103,7 +105,7 @@ def _residuals(centre: Array, normal: Array, offset: Array, length_weight: float
         residuals.append(length_out * stretch)
         direction = out / length_out[:, None]
         rows.append(_bands(np.zeros(len(offset)), -_dot(direction, normal), _dot(direction, normal_after)) * stretch)
-    return np.concatenate(residuals), sparse.vstack(rows, format="csc")
+    return np.concatenate(residuals), scipy.sparse.vstack(rows, format="csc")
 
 
 def _cross(first: Array, second: Array) -> Array:
@@ -114,29 +116,29 @@ def _dot(first: Array, second: Array) -> Array:
     return np.sum(first * second, axis=1)
 
 
-def _bands(before: Array, here: Array, after: Array) -> sparse.csc_matrix:
+def _bands(before: Array, here: Array, after: Array) -> scipy.sparse.csc_matrix:
     """[G, G] around the loop: row i has `before[i]` at i-1, `here[i]` at i and `after[i]` at i+1."""
     count = len(here)
     row = np.arange(count)
     columns = np.concatenate([(row - 1) % count, row, (row + 1) % count])
     values = np.concatenate([before, here, after])
-    return sparse.csc_matrix((values, (np.tile(row, 3), columns)), shape=(count, count))
+    return scipy.sparse.csc_matrix((values, (np.tile(row, 3), columns)), shape=(count, count))
 
 
-def _solve(jacobian: sparse.csc_matrix, residuals: Array, lower: Array, upper: Array) -> Array:
+def _solve(jacobian: scipy.sparse.csc_matrix, residuals: Array, lower: Array, upper: Array) -> Array:
     """The step in [lower, upper] that minimises |jacobian @ step + residuals|^2."""
     count = jacobian.shape[1]
     hessian = (jacobian.T @ jacobian).tocsc()
     # Scaled so that the diagonal is near one, whatever the size of the road.
     unit = 1.0 / hessian.diagonal().max()
-    identity = sparse.identity(count, format="csc")
+    identity = scipy.sparse.identity(count, format="csc")
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.max_threads = 1
     solver = clarabel.DefaultSolver(
-        sparse.triu(hessian * unit, format="csc"),
+        scipy.sparse.triu(hessian * unit, format="csc"),
         jacobian.T @ residuals * unit,
-        sparse.vstack([identity, -identity], format="csc"),
+        scipy.sparse.vstack([identity, -identity], format="csc"),
         np.concatenate([upper, -lower]),
         [clarabel.NonnegativeConeT(2 * count)],
         settings,

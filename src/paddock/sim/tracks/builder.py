@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.interpolate import CubicSpline
+import scipy
 
 from paddock.core.errors import InputError
 from paddock.sim.tracks.checks import check_geometry, check_points, check_size
@@ -74,7 +74,7 @@ def sample_uniformly(name: str, points: Array, widths: Array, spacing: float, br
 
     check_size(name, length, spacing)
     count = max(round(length / spacing), 8)
-    parameter = CubicSpline(distance, fine)(np.arange(count) * (length / count))
+    parameter = scipy.interpolate.CubicSpline(distance, fine)(np.arange(count) * (length / count))
     position, velocity = curve(parameter), curve(parameter, 1)
     closed_widths = np.vstack([widths, widths[:1]])
     track = Track(
@@ -104,11 +104,11 @@ def _knots(points: Array) -> Array:
     return np.concatenate([[0.0], np.cumsum(np.hypot(*(np.roll(points, -1, axis=0) - points).T))])
 
 
-def _spline(points: Array, knots: Array) -> CubicSpline:
-    return CubicSpline(knots, np.vstack([points, points[:1]]), bc_type="periodic")
+def _spline(points: Array, knots: Array) -> scipy.interpolate.CubicSpline:
+    return scipy.interpolate.CubicSpline(knots, np.vstack([points, points[:1]]), bc_type="periodic")
 
 
-def _curvature(curve: CubicSpline, parameter: Array) -> Array:
+def _curvature(curve: scipy.interpolate.CubicSpline, parameter: Array) -> Array:
     velocity, acceleration = curve(parameter, 1), curve(parameter, 2)
     squared_speed = np.sum(velocity**2, axis=1)
     return (velocity[:, 0] * acceleration[:, 1] - velocity[:, 1] * acceleration[:, 0]) / squared_speed**1.5

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.spatial import cKDTree
+import scipy
 
 from paddock.core.errors import InputError
 from paddock.sim.tracks.track import Array, Track
@@ -176,7 +176,7 @@ def _overlapping_pairs(track: Track) -> tuple[np.ndarray, np.ndarray]:
 
 def _far_along_the_lap(track: Track, reach: float) -> np.ndarray:
     """[K, 2] indices of centre points within `reach` m of each other that belong to different pieces of road."""
-    tree = cKDTree(np.stack([track.x, track.y], axis=1))
+    tree = scipy.spatial.cKDTree(np.stack([track.x, track.y], axis=1))
     if tree.count_neighbors(tree, reach) > 2 * MOST_PAIRS:
         raise InputError(
             f"track '{track.name}' is wound so closely, for a road up to {reach / 2.0:.0f} m to a side, that whole "
@@ -214,7 +214,7 @@ def is_bridge(track: Track) -> bool:
     # Roads that cross at 10 degrees share ground for 12 half widths either way; which angle is too flat for a bridge
     # is for `check_overlaps` to say.
     reach = 12.0 * max(float(track.left_width.max()), float(track.right_width.max())) + track.spacing
-    around = cKDTree(np.vstack([crossings, crossings[:, ::-1]]), boxsize=np.full(2, float(len(track))))
+    around = scipy.spatial.cKDTree(np.vstack([crossings, crossings[:, ::-1]]), boxsize=np.full(2, float(len(track))))
     away = np.asarray(around.query(pairs, p=np.inf)[0]) * track.spacing
     return bool(np.all(away <= reach))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.ndimage import gaussian_filter1d
+import scipy
 
 from paddock.sim.tracks.track import Track
 
@@ -32,7 +32,7 @@ class Corner:
 def find_corners(track: Track) -> list[Corner]:
     """The corners of a lap, in driving order from the start line."""
     width = track.mean_width
-    curvature = gaussian_filter1d(track.curvature, max(EASE * width / track.spacing, 0.5), mode="wrap")
+    curvature = scipy.ndimage.gaussian_filter1d(track.curvature, max(EASE * width / track.spacing, 0.5), mode="wrap")
     side = np.where(np.abs(curvature) * GENTLEST * width > 1.0, np.sign(curvature), 0.0)
     count = len(track)
     changes = np.flatnonzero(side != np.roll(side, 1))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from scipy.spatial import cKDTree
+import scipy
 
 from paddock.core.errors import InputError, did_you_mean, unknown_choice
 from paddock.sim.tracks.builder import build_track
@@ -165,7 +165,7 @@ def _is_drivable(points: Array, settings: ProceduralSettings) -> bool:
     steps = np.hypot(*(np.roll(points, -1, axis=0) - points).T)
     along = np.concatenate([[0.0], np.cumsum(steps)])
     reach = (1.0 + GAP) * width
-    pairs = cKDTree(points).query_pairs(reach, output_type="ndarray")
+    pairs = scipy.spatial.cKDTree(points).query_pairs(reach, output_type="ndarray")
     apart = np.abs(along[pairs[:, 0]] - along[pairs[:, 1]])
     apart = np.minimum(apart, along[-1] - apart)
     return not bool(np.any(apart > 2.0 * reach))

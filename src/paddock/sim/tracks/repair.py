@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import nnls
+import scipy
 
 from paddock.core.errors import InputError
 from paddock.sim.tracks.builder import DEFAULT_SPACING, curvature_at_points, sample_uniformly
@@ -223,7 +223,7 @@ def _least_change(before: np.ndarray, share: Array, excess: Array, count: int) -
     system = np.vstack([weights.T, excess])
     target = np.zeros(len(points) + 1)
     target[-1] = 1.0
-    solution, _ = nnls(system, target)
+    solution, _ = scipy.optimize.nnls(system, target)
     remainder = system @ solution - target
     change = -remainder[:-1] / remainder[-1]
     return points[change > 1e-9], change[change > 1e-9]
