@@ -4,12 +4,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from paddock.core.files import make_folder, replace_file
 from paddock.core.results import TRACES
 from paddock.evaluation.evaluator import EvaluationConfig, EvaluationResult, Evaluator
+
+
+@dataclass
+class Scores:
+    """The first and the best score of a run's evaluations."""
+
+    first: float | None = None
+    best: float | None = None
+
+    def add(self, score: float) -> bool:
+        """Whether it is the best so far."""
+        self.first = score if self.first is None else self.first
+        is_best = self.best is None or score > self.best
+        self.best = score if is_best else self.best
+        return is_best
+
+    def kept(self, score: float) -> float:
+        """How much a score keeps of the best one before it, counted from the first; 1 where it is the best."""
+        if self.first is None or self.best is None or score >= self.best or self.best == self.first:
+            return 1.0
+        return (score - self.first) / (self.best - self.first)
 
 
 def keep_result(

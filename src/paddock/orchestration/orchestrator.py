@@ -21,7 +21,7 @@ from paddock.core.seeding import get_random_state, set_random_state
 from paddock.core.trees import save_tree
 from paddock.environments.calls import CutOff, EnvironmentFailure
 from paddock.evaluation.evaluator import record_video
-from paddock.evaluation.results import keep_result
+from paddock.evaluation.results import Scores, keep_result
 from paddock.experiments.run import RunFolder
 from paddock.experiments.store.store import register
 from paddock.orchestration.checkpoint import Checkpoint
@@ -89,7 +89,7 @@ class Orchestrator:
         self._is_save_wanted = False
         self.is_paused = False
         self.ends_after: int | None = None  # agent steps, where the run has to end before its configuration says
-        self._best_score: float | None = None
+        self._scores = Scores()
         self._last_evaluation: dict[str, Any] | None = None
         self._entered: str | None = None  # the phase of what was last done, which the next row is about
         self._seconds_before = 0.0
@@ -261,7 +261,7 @@ class Orchestrator:
                 )
                 results |= evaluation.metrics(prefix)
                 if prefix == "eval/":
-                    counters, best = asdict(self.counters), self._best_score
+                    counters, best = asdict(self.counters), self._scores.best
                     keep_result(
                         self.run_folder.results, self._evaluator, evaluation, settings, counters, best_score=best
                     )
@@ -272,14 +272,15 @@ class Orchestrator:
                 record = getattr(self._evaluator, "record_video", record_video)
                 record(actor, self.make_eval_env, file, seed=settings.seed)
         self._home.check()
+        score = results.get(settings.metric)
+        if score is not None:
+            results["eval/kept"] = self._scores.kept(score)
         self.metrics.add(results)
         self.metrics.latest.update(results)
-        score = results.get(settings.metric)
         self._last_evaluation = {**asdict(self.counters), "score": score}
         self.run_folder.event("evaluation", agent_steps=self.counters.agent_steps, **results)
         self._policies.keep_if_improved(actor, results, agent_steps=self.counters.agent_steps)
-        if score is not None and (self._best_score is None or score > self._best_score):
-            self._best_score = score
+        if score is not None and self._scores.add(score):
             self._export(BEST, results)
             self._is_save_wanted = True  # once the scheduler knows that this evaluation is over
 
@@ -359,7 +360,8 @@ class Orchestrator:
             "metrics": self.metrics.get_state(),
             "random": get_random_state(),
             "cadences": {"log": self._is_log_due.get_state(), "log_by_updates": by_updates and by_updates.get_state()},
-            "best_score": self._best_score,
+            "first_score": self._scores.first,
+            "best_score": self._scores.best,
             "last_evaluation": self._last_evaluation,
             "seconds": self.seconds,
             "metrics_position": self._json.position(),
@@ -397,7 +399,9 @@ class Orchestrator:
             self._is_log_due_by_updates.set_state(by_count if passed is None else passed)
         if self._is_save_due is not None:
             self._is_save_due.set_state(self.counters.agent_steps // self._is_save_due.period)
-        self._best_score, self._last_evaluation = state["best_score"], state["last_evaluation"]
+        # A checkpoint from before there was a first score counts from the best one.
+        self._scores = Scores(state.get("first_score", state["best_score"]), state["best_score"])
+        self._last_evaluation = state["last_evaluation"]
         self._seconds_before = state["seconds"]
         rewind_log(self.run_folder.metrics_file, state["metrics_position"])
         set_random_state(state["random"])
@@ -430,7 +434,7 @@ class Orchestrator:
             counters=self.counters,
             seconds=seconds,
             latest=dict(self.metrics.latest),
-            best_score=self._best_score,
+            best_score=self._scores.best,
             time_shares=self._stopwatch.shares(time.perf_counter() - self._started),
         )
 
@@ -452,7 +456,7 @@ class Orchestrator:
             ended=now(),
             **asdict(self.counters),
             seconds=seconds,
-            best_score=self._best_score,
+            best_score=self._scores.best,
             **more,
         )
         return seconds
