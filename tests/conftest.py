@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from quiet_runs import quiet_run
+from warm_program import WarmProgram
 
 # Caches of the tests stay inside the clone.
 os.environ.setdefault("PADDOCK_HOME", str(Path(__file__).parents[1] / ".cache" / "paddock"))
@@ -113,19 +114,20 @@ SLOW_TESTS = (
 )
 
 
+@pytest.fixture(scope="session")
+def warm_program():
+    """A process that has imported torch and Paddock, of which `paddock` commands are forked."""
+    program = WarmProgram()
+    yield program
+    program.close()
+
+
 @pytest.fixture
-def paddock(tmp_path):
+def paddock(tmp_path, warm_program):
     """Run `paddock ARGUMENTS` in a folder of its own; gives the completed process."""
 
     def run(*arguments: str, timeout: float = 240, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "paddock", *arguments],
-            cwd=tmp_path,
-            env={**os.environ, "COLUMNS": "200", **environment},
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-        )
+        return warm_program.run(arguments, tmp_path, {**os.environ, "COLUMNS": "200", **environment}, timeout)
 
     return run
 
