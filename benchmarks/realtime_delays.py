@@ -43,10 +43,10 @@ TRAINED = {
 SEED = 1000
 
 
-def train(runs: Path, seeds: list[int], steps: int) -> None:
+def train(runs: Path, seeds: list[int], steps: int, kinds: list[str]) -> None:
     """Every kind of policy with every seed, one after another."""
     for seed in seeds:
-        for kind, options in TRAINED.items():
+        for kind in kinds:
             command = [
                 sys.executable,
                 "-m",
@@ -58,7 +58,7 @@ def train(runs: Path, seeds: list[int], steps: int) -> None:
                 "--seed",
                 str(seed),
             ]
-            command += ["--runs-dir", str(runs), f"training.total_steps={steps}", *options]
+            command += ["--runs-dir", str(runs), f"training.total_steps={steps}", *TRAINED[kind]]
             subprocess.run(command, check=True)
 
 
@@ -141,7 +141,7 @@ def main() -> None:
     parser.add_argument("--clock", choices=["wall", "virtual"], default="wall")
     given = parser.parse_args()
     if given.what == "train":
-        train(given.runs, given.seeds, given.steps)
+        train(given.runs, given.seeds, given.steps, given.kinds)
     elif given.what == "drive":
         drive(given.runs, given.seeds, given.starts, given.kinds)
     else:

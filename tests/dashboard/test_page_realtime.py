@@ -1,4 +1,4 @@
-"""The budget of a real-time run's time-steps on its page, and the car of a worker's world."""
+"""The budget of a real-time run's time-steps on its page, the car of a worker's world, and a person beside it."""
 
 import re
 import subprocess
@@ -11,6 +11,7 @@ from test_page_workers import wait_for_run
 
 OPTIONS = [
     "environment.track=oval", "environment.max_episode_steps=40", "training.phases.seed.duration_steps=100000",
+    "environment.opponents={count: 1, driver: person}",
     "training.max_seconds=200", "logging.every_steps=20", "logging.tensorboard=false", "training.total_steps=null",
 ]  # fmt: skip
 
@@ -43,6 +44,7 @@ def test_the_page_shows_the_time_step_budget_and_the_car_of_a_realtime_run(serve
         assert box["width"] > 0
     # The trainer shows the car of its worker's world, which is in a third process.
     seen(page, "s.snapshot && s.frames > 5")
+    drive_beside_the_agent(page)
     page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.evaluate(
@@ -58,3 +60,20 @@ def test_the_page_shows_the_time_step_budget_and_the_car_of_a_realtime_run(serve
     assert page.evaluate("overrun.classList.contains('over')")
     assert page.evaluate("other.element.hidden")
     pages.assert_quiet(server.address)
+
+
+def drive_beside_the_agent(page) -> None:
+    """A person takes the second car of the world in which the agent learns, and gives it back."""
+    steps = page.evaluate("paddock.state.status.agent_steps")
+    page.get_by_role("link", name="Drive beside the agent").click()
+    seen(page, "s.route.startsWith('/drive/') && s.status?.car === 1 && s.status.mode === 'manual'")
+    page.keyboard.down("ArrowUp")
+    seen(page, "s.car(1).speed > 4 && (s.car(1).state & 4) && s.input.throttle === 1")
+    assert page.evaluate("(paddock.state.car(0).state & 4) === 0"), "the agent's car is the agent's"
+    seen(page, f"s.status.agent_steps > {steps}")
+    page.keyboard.up("ArrowUp")
+    page.keyboard.down("ArrowDown")
+    seen(page, "s.car(1).throttle < -0.5")
+    page.keyboard.up("ArrowDown")
+    page.get_by_role("button", name="Back to the run").click()
+    seen(page, "s.route.startsWith('/run/') && s.status?.mode === 'ai' && s.snapshot && s.frames > 5")

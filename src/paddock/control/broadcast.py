@@ -1,10 +1,13 @@
 """What the loop does for viewers: called after every step of the environments while it is needed, it publishes
-snapshots and pictures by the wall clock, and holds the simulation to a pace where one is set."""
+snapshots and pictures by the wall clock, and holds the simulation to a pace where one is set. Snapshots of a world that
+goes on by itself come from a thread of their own."""
 
 from __future__ import annotations
 
 import logging
 import os
+import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
@@ -22,10 +25,12 @@ log = logging.getLogger(__name__)
 
 FILM_RATE = 25.0  # pictures a second, at most
 FILM_SEED = 77
+ANEW = 0.5  # s
 
 
 class View(Protocol):
-    """What viewers see of an environment that has cars."""
+    """What viewers see of an environment that has cars. One that goes on whether or not the run takes steps says so by
+    an attribute `goes_on`, and gives the `time` of a snapshot, s."""
 
     def scene(self, track: int) -> dict[str, Any]: ...
 
@@ -56,7 +61,7 @@ class Broadcast:
         """One vector step has been taken."""
         self._steps += 1
         channel = self._channel
-        if channel.rate > 0.0 and self._view is not None and self._snapshots.wait <= 0.0:
+        if channel.rate > 0.0 and self._view is not None and not goes_on(self._view) and self._snapshots.wait <= 0.0:
             self._snapshots.took(channel.rate)
             self._publish(self._view)
         if channel.wants_pictures:
@@ -66,8 +71,59 @@ class Broadcast:
 
     def _publish(self, view: View) -> None:
         self._sequence += 1
-        time, sequence = self._steps * self._time_step, self._sequence
-        self._channel.publish_snapshot(Snapshot(time=time, sequence=sequence, **view.snapshot(self._channel.cars)))
+        seconds, sequence = self._steps * self._time_step, self._sequence
+        self._channel.publish_snapshot(Snapshot(time=seconds, sequence=sequence, **view.snapshot(self._channel.cars)))
+
+
+def goes_on(view: View | None) -> bool:
+    """Whether a world needs no steps of the run to go on."""
+    return bool(getattr(view, "goes_on", False))
+
+
+class LiveSnapshots:
+    """Publishes snapshots of a view that goes on by itself, as often as viewers want them.
+
+    on_snapshot: called in this thread after each look. A moment is published once, and anew every `ANEW` s, so that a
+    viewer who comes to a world that stands sees it.
+    """
+
+    def __init__(self, channel: Channel, view: View, on_snapshot: Callable[[], None]) -> None:
+        self._channel, self._view, self._on_snapshot = channel, view, on_snapshot
+        self._changed, self._is_closed = threading.Event(), False
+        self._limit = RateLimit()
+        self._sequence = 0
+        self._shown: tuple[float, tuple[int, ...]] | None = None
+        self._published = 0.0
+        self._thread = threading.Thread(target=self._run, name="snapshots", daemon=True)
+        self._thread.start()
+
+    def look(self) -> None:
+        """Viewers have come, gone, or want something else."""
+        self._changed.set()
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._changed.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._is_closed:
+            rate = self._channel.rate
+            self._changed.wait(max(self._limit.wait, 0.0) if rate > 0.0 else None)
+            self._changed.clear()
+            if rate > 0.0 and self._limit.wait <= 0.0 and not self._is_closed:
+                self._limit.took(rate)
+                self._publish(self._channel.cars)
+
+    def _publish(self, cars: tuple[int, ...]) -> None:
+        found = self._view.snapshot(cars)
+        self._on_snapshot()
+        now, moment = time.monotonic(), (float(found["time"]), cars)
+        if moment == self._shown and now - self._published < ANEW:
+            return
+        self._shown, self._published = moment, now
+        self._sequence += 1
+        self._channel.publish_snapshot(Snapshot(sequence=self._sequence, **found))
 
 
 class Film:

@@ -107,14 +107,14 @@ class Reward(Command, tag="reward"):
 
 
 class DriveMode(Command, tag="mode"):
-    """Driving only: what steers the person's car. assist: the agent's share of `assisted`."""
+    """Driving only: what steers the person's car. assist: the other driver's share of `assisted`."""
 
     mode: Mode
     assist: Share | None = None
 
 
 class Reset(Command, tag="reset"):
-    """Driving only: back to the starting grid."""
+    """Driving only: back to the line."""
 
 
 class ShowGhost(Command, tag="ghost"):
@@ -238,7 +238,8 @@ class CorrectionStatus(msgspec.Struct, kw_only=True):
 
 class Status(msgspec.Struct, tag="status", kw_only=True):
     """How a run stands, twice a second. workers: of a run whose environments are elsewhere, the first `MOST_WORKERS`.
-    The fields from `mode` on are a driving session's."""
+    The fields from `mode` on are a driving session's, or of the car that a person may drive beside an agent that
+    learns: then `car` is its number."""
 
     status: str
     agent_steps: int
@@ -252,6 +253,7 @@ class Status(msgspec.Struct, tag="status", kw_only=True):
     workers: list[WorkerStatus] | UnsetType = UNSET
     policy: str | UnsetType | None = UNSET
     video_problem: str | UnsetType | None = UNSET
+    car: int | UnsetType = UNSET
     mode: str | UnsetType = UNSET
     assist: float | UnsetType = UNSET
     driver: str | UnsetType = UNSET

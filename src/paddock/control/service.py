@@ -12,7 +12,8 @@ from typing import Any, Protocol
 from msgspec import UNSET
 
 from paddock.control import messages as m
-from paddock.control.broadcast import Broadcast, Film, View
+from paddock.control.beside import DriverBeside
+from paddock.control.broadcast import Broadcast, Film, LiveSnapshots, View, goes_on
 from paddock.control.channel import Channel
 from paddock.control.requests import Control, PendingCommand
 from paddock.core.errors import InputError, unknown_choice
@@ -73,6 +74,8 @@ class RunService:
         self.channel = Channel(self, self._update_step_hook)
         self._film = Film(self.channel, run.actor, run.make_env)
         self.broadcast = Broadcast(self.channel, run.control, run.view, self._film, run.time_step)
+        self._beside = DriverBeside.of(run.view, self.channel, run.note)
+        self._live: LiveSnapshots | None = None
         self._pace = Pace()
         self._is_open = False
         self._hook_lock = threading.Lock()  # The loop (speed) and the channel (viewers) both set the hook.
@@ -89,6 +92,9 @@ class RunService:
     def open(self) -> None:
         """From here on viewers can connect."""
         self._is_open = True
+        if self._run.view is not None and goes_on(self._run.view):
+            told = self._beside.tell if self._beside is not None else lambda: None
+            self._live = LiveSnapshots(self.channel, self._run.view, told)
         self.channel.open(self._run.folder)
 
     def close(self) -> None:
@@ -97,6 +103,8 @@ class RunService:
         for request in self._control.take():
             request.answer({"ok": False, "error": "the run has ended."})
         self.channel.close()
+        if self._live is not None:
+            self._live.close()
         self._film.close()
 
     def _update_step_hook(self) -> None:
@@ -104,6 +112,8 @@ class RunService:
         with self._hook_lock:
             is_needed = self._is_open and self.broadcast.is_needed
             self._run.set_step_hook(self.broadcast.after_step if is_needed else None)
+        if self._live is not None:
+            self._live.look()
 
     # --- the channel's thread ---
 
@@ -129,10 +139,13 @@ class RunService:
             workers=[worker_status(worker) for worker in state.workers[: m.MOST_WORKERS]] or UNSET,
             policy=self._loaded,
             video_problem=self._film.problem,
+            **(self._beside.status() if self._beside is not None else {}),
         )
 
     def input(self, message: m.DriverInput) -> None:
-        """A training run is not driven by hand."""
+        """A car beside the agent's may be driven by hand, the agent's own never."""
+        if self._beside is not None:
+            self._beside.input(message)
 
     def request(self, request: m.Request, answer: Callable[[m.Answer], None]) -> None:
         command = m.parse_command(request.command, request.arguments)
@@ -145,12 +158,16 @@ class RunService:
         elif type(command) in self._commands:
             self._control.submit(PendingCommand(command, request.by, answer))
             return
+        elif self._beside is not None and isinstance(command, m.DriveMode | m.Reset):
+            answer({"ok": True, **self._beside.do(command, request.by)})
+            return
         else:
             raise unknown_choice("command", request.command, self._can())
         answer({"ok": True})
 
     def _can(self) -> list[str]:
-        kinds: list[type[m.Command]] = [m.Pause, m.Resume, m.Stop, *self._commands]
+        driving: list[type[m.Command]] = [] if self._beside is None else [m.DriveMode, m.Reset]
+        kinds: list[type[m.Command]] = [m.Pause, m.Resume, m.Stop, *self._commands, *driving]
         return [m.command_name(kind) for kind in kinds]
 
     # --- the loop ---

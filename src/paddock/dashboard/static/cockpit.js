@@ -1,6 +1,6 @@
 // At the wheel: the picture turns with the car, inputs leave sixty times a second, the clock runs against others.
 
-import { get } from './api.js';
+import { control, get } from './api.js';
 import { act } from './controls.js';
 import { button, choice, delta, html, isNumber, lapTime, replace, statusChip, toast, write } from './dom.js';
 import { MODE_CHOICES, unknownTrack } from './drive_view.js';
@@ -13,21 +13,22 @@ import { Stage } from './stage.js';
 import { ghostColour } from './track_view.js';
 
 const SEND_EVERY = 1000 / 60 - 2; // ms
-const OWN_CAR = 0;
+const SESSION_CAR = 0; // the person's, in a driving session
 
 export async function openCockpit(main, { id }, state) {
-  const { config } = await get(`/api/runs/${encodeURIComponent(id)}`);
+  const { config, kind } = await get(`/api/runs/${encodeURIComponent(id)}`);
   document.title = 'Driving · Paddock';
   const warning = config?.trained_on ? unknownTrack('The agent', config.trained_on, config.track) : null;
-  const cockpit = new Cockpit(id, state, warning);
+  const cockpit = new Cockpit(id, state, warning, kind === 'training');
   replace(main, cockpit.element);
   document.activeElement?.blur();
   return () => cockpit.close();
 }
 
 class Cockpit {
-  constructor(id, state, warning) {
-    Object.assign(this, { id, state, warning, mode: 'manual', sent: 0 });
+  /** isBeside: the person drives in the world of an agent that learns, which goes on without them. */
+  constructor(id, state, warning, isBeside) {
+    Object.assign(this, { id, state, warning, isBeside, mode: isBeside ? 'ai' : 'manual', sent: 0, own: SESSION_CAR });
     this.inputs = new Inputs();
     this.inputs.oncleared = () => this.live?.send({ type: 'release' });
     this.timing = new LapTiming();
@@ -38,7 +39,7 @@ class Cockpit {
     this.stage.live = this.live;
     this.live.wish({ type: 'rate', hz: FASTEST_RATE });
     this.live.wish({ type: 'rays', on: this.stage.view.options.rays });
-    this.live.wish({ type: 'follow', car: OWN_CAR });
+    this.live.wish({ type: 'follow', car: this.own });
     this._stop = new AbortController();
     addEventListener('keydown', (event) => this._key(event), { signal: this._stop.signal });
   }
@@ -46,6 +47,7 @@ class Cockpit {
   close() {
     this._stop.abort();
     this.live.send({ type: 'release' });
+    if (this.isBeside && this.mode !== 'ai') control(this.id, 'mode', { mode: 'ai' }).catch(() => {});
     this.live.close();
     this.inputs.close();
     this.stage.close();
@@ -66,7 +68,9 @@ class Cockpit {
     this.chip = html('span', {});
     this.ping = html('span', { class: 'soft small', title: 'To the server and back' });
     this.corrections = html('p', { class: 'small corrections', role: 'status', hidden: true });
-    this.notice = html('p', { class: 'soft small' }, 'Press ↑ to go. Laps that stay on the road count and are saved.');
+    this.notice = html('p', { class: 'soft small' }, this.isBeside
+      ? 'You drive in the world in which the agent learns. The classical driver has your car until you take it, and when you leave it.'
+      : 'Press ↑ to go. Laps that stay on the road count and are saved.');
     this.racing = [
       html('section', { class: 'card' }, html('h2', {}, 'Sectors'),
         html('div', { class: 'scroll' }, html('table', { class: 'sectors' }, html('thead', {}, this.heads), this.board))),
@@ -77,7 +81,7 @@ class Cockpit {
         html('div', { class: 'right' },
           html('section', { class: 'card' }, html('div', { class: 'row spread' }, html('h1', {}, 'Drive'), html('span', { class: 'row' }, this.ping, this.chip)),
             this.modes, this.assistRow, html('div', { class: 'row' },
-              button('Restart lap', () => this._reset()), button('End the drive', () => this._leave())),
+              button('Restart lap', () => this._reset()), button(this.isBeside ? 'Back to the run' : 'End the drive', () => this._leave())),
             this.corrections, this.warning ? html('p', { class: 'warning small' }, this.warning) : null, this.notice),
           this.racing)));
     this._listLaps();
@@ -92,7 +96,7 @@ class Cockpit {
         if (scene.kind !== 'racing') return this._dream(scene);
         this.timing.setScene(scene, this.stage.view.circuit);
         for (const ghost of this.stage.view.ghosts.values()) this.timing.setGhost(ghost);
-        this.stage.view.follow(OWN_CAR);
+        this.stage.view.follow(this.own);
       },
       snapshot: (snapshot) => { state.snapshot = snapshot; this.stage.push(snapshot); },
       ghost: (ghost) => { this.stage.setGhost(ghost); this.timing.setGhost(ghost); },
@@ -107,6 +111,7 @@ class Cockpit {
 
   _status(status) {
     this.state.status = status;
+    this._take(status);
     if (this.live.latency !== null) write(this.ping, `${Math.round(this.live.latency)} ms`);
     if (this.chip.textContent !== status.status) replace(this.chip, statusChip(status.status));
     if (status.mode && status.mode !== this.mode) {
@@ -116,6 +121,15 @@ class Cockpit {
     this._showCorrections(status.corrections);
     this.assistRow.hidden = this.mode !== 'assisted';
     if (isNumber(status.assist) && document.activeElement !== this.assist) this.assist.value = status.assist;
+  }
+
+  /** Beside an agent: sit down in the car that the run has for a person, and take its wheel once. */
+  _take(status) {
+    if (!this.isBeside || status.car === undefined || this._hasTaken) return;
+    this._hasTaken = true;
+    this.own = status.car;
+    this.stage.view.follow(this.own);
+    this._setMode('manual');
   }
 
   /** What a policy that can learn from the person has learned so far. */
@@ -134,7 +148,7 @@ class Cockpit {
     this.state.frames = this.stage.view.frames;
     this.state.shown = this.stage.view.playback.time;
     if (!latest) return;
-    const own = car(latest, OWN_CAR);
+    const own = car(latest, Math.min(this.own, latest.cars - 1));
     this._steer(now, own.speed ?? 0);
     if (latest.sequence !== this._timed) this._time(own, latest);
   }
@@ -207,7 +221,7 @@ class Cockpit {
   }
 
   _lap(lap) {
-    if (lap.car !== OWN_CAR) return;
+    if (lap.car !== this.own) return;
     this.state.laps.push(lap);
     this.timing.finish(lap);
     toast(`Lap ${lapTime(lap.lap_time)}${lap.valid === false ? ', left the road: not counted' : ''}`,
@@ -241,7 +255,8 @@ class Cockpit {
   }
 
   async _leave() {
-    if (await act(this.id, 'stop')) location.hash = '#/drive';
+    if (this.isBeside) location.hash = `#/run/${encodeURIComponent(this.id)}`;
+    else if (await act(this.id, 'stop')) location.hash = '#/drive';
   }
 
   _gone() {

@@ -26,8 +26,9 @@ export class Controls {
     this.save = button('Save policy', async () => { if (await act(id, 'save')) onsaved(); });
     this.speed = choice('Simulation speed', SPEEDS, '', (text) => act(id, 'speed', { factor: text ? Number(text) : null }));
     this.explore = toggle('Exploration', true, (on) => act(id, 'explore', { on }), { class: 'chip' });
+    this.drive = html('a', { class: 'button', href: `#/drive/${encodeURIComponent(id)}`, hidden: true }, 'Drive beside the agent');
     this.element = html('section', { class: 'card controls', 'aria-label': 'Controls' },
-      html('div', { class: 'row' }, this.pause, this.save, this.stop),
+      html('div', { class: 'row' }, this.pause, this.save, this.stop), this.drive,
       html('div', { class: 'labelled' }, html('span', { class: 'soft small' }, 'Simulation speed'), this.speed),
       html('div', { class: 'labelled' }, html('span', { class: 'soft small' }, 'Actions'), this.explore));
     this.setCan([]);
@@ -40,6 +41,7 @@ export class Controls {
     allow(this.stop, 'stop');
     allow(this.save, 'save');
     allow(this.explore, 'explore');
+    this.drive.hidden = !can.includes('mode');
     for (const one of this.speed.children) allow(one, 'speed');
   }
 

@@ -19,6 +19,7 @@ from paddock.sim.reference.lap import reference_lap
 from paddock.sim.world import World
 
 Commands = NDArray[np.float32]
+CLASSICAL, PERSON = "classical", "person"
 
 
 class Opponents(Protocol):
@@ -45,7 +46,7 @@ def build_opponents(
     if config.opponents.count == 0:
         return None
     world.ghost[_opponent_cars(world)] = not config.opponents.contact
-    if policy is None and config.opponents.driver == "classical":
+    if policy is None and config.opponents.driver in (CLASSICAL, PERSON):  # as long as no person comes
         return ClassicalOpponents(config, world)
     return PolicyOpponents(policy or _load_policy(config.opponents.driver), world, observations, actions)
 
@@ -121,7 +122,7 @@ def _load_policy(reference: str) -> Callable[[Any], Any]:
     given, name = split_reference(reference)
     if not name:
         raise InputError(
-            f"unknown driver '{reference}' for opponents; allowed: classical, or path/to/file.py:function "
-            "that maps a batch of observations to a batch of actions."
+            f"unknown driver '{reference}' for opponents; allowed: classical, person (in real time), or "
+            "path/to/file.py:function that maps a batch of observations to a batch of actions."
         )
     return load_function(given, name, noun="opponents' driver")[0]

@@ -15,11 +15,12 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from paddock.core.errors import InputError
 from paddock.racing.env.actions import build_actions
 from paddock.racing.env.config import RacingConfig, racing_config
 from paddock.racing.env.delays import DelayedCommands, DelayedReadings
 from paddock.racing.env.observations import ObservationSet, StridedHistory
-from paddock.racing.env.opponents import Opponents, build_opponents
+from paddock.racing.env.opponents import PERSON, Opponents, build_opponents
 from paddock.racing.env.render import RacingPicture
 from paddock.racing.env.rewards import build_rewards
 from paddock.racing.env.teacher import Teacher
@@ -34,6 +35,10 @@ Rows = slice | NDArray[np.intp]
 
 def make(config: RacingConfig, num_envs: int, render_mode: str | None = None) -> RacingVectorEnv:
     """`num_envs` learning cars as one Gymnasium vector environment."""
+    if config.opponents.count and config.opponents.driver == PERSON:
+        raise InputError(
+            f"a person drives in real time only: use environment=racing_realtime for opponents.driver={PERSON}."
+        )
     return RacingVectorEnv(num_envs, render_mode, config=config)
 
 
@@ -93,6 +98,7 @@ class RacingVectorEnv(VectorEnv):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         cars, terms = self.world.num_cars, len(self.rewards.names)
+        self.stays = np.zeros(cars, np.bool_)  # cars that a reset of their environment leaves where they are
         self._command = np.zeros((cars, 2), dtype=np.float32)
         self._previous_command = np.zeros((cars, 2), dtype=np.float32)
         self._last_actions = np.zeros((num_envs, self.config.sensing.last_actions, self._actions.size), np.float32)
@@ -227,8 +233,8 @@ class RacingVectorEnv(VectorEnv):
     # --- inside ---
 
     def _begin(self, mask: NDArray[np.bool_], **starts: Any) -> None:
-        cars = np.repeat(mask, self._group)
-        self.world.reset(None if mask.all() else cars, **starts)
+        cars = np.repeat(mask, self._group) & ~self.stays
+        self.world.reset(None if cars.all() else cars, **starts)
         self.rewards.reset(cars)
         self._command[cars] = 0.0
         self._previous_command[cars] = 0.0

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,9 +19,11 @@ from numpy.typing import NDArray
 
 from paddock.core.errors import InputError, PaddockError
 from paddock.core.files import replace_file
-from paddock.core.reading import DamagedError, read_json
+from paddock.core.reading import DamagedError
 from paddock.environments.realtime.clock import Clock, WallClock
 from paddock.racing.env.config import RacingConfig
+from paddock.racing.env.opponents import CLASSICAL, PERSON
+from paddock.racing.realtime.person import CAR
 from paddock.racing.realtime.timed_world import TimedWorld
 from paddock.racing.realtime.wire import Wire, WireError
 
@@ -127,7 +130,7 @@ class WorldProcess(Asking):
 
     def __init__(self, config: RacingConfig) -> None:
         token = secrets.token_hex(16)
-        if config.reward.custom or (config.opponents.count and config.opponents.driver != "classical"):
+        if config.reward.custom or (config.opponents.count and config.opponents.driver not in (CLASSICAL, PERSON)):
             raise InputError(
                 "a reward function or an opponents' driver of your own runs in this process only; set "
                 "environment.process=false."
@@ -211,36 +214,74 @@ def connect(address: dict[str, Any], *, role: str, timeout: float = ANSWER_SECON
 
 
 class RemoteView:
-    """What viewers see of a world that another process drives in, which announced it in `folder`.
+    """What viewers see of a world in another process, and how a person drives in it. `find` gives the world's address.
 
-    Before there is one, and after it has ended, the road is that of a world of this process, and its car stands.
+    Before there is one, and after it has ended, the road is that of a world of this process, and its cars stand.
+    persons_car: the number of the car that a person may drive; None where there is none.
     """
 
-    def __init__(self, folder: Path, config: RacingConfig) -> None:
-        self._file = folder / ADDRESS
+    goes_on = True  # whether or not the run takes steps
+
+    def __init__(self, find: Callable[[], dict[str, Any]], config: RacingConfig) -> None:
+        self._find = find
         self._still = WorldHere(config, WallClock())  # It is never driven.
+        has_person = config.opponents.count > 0 and config.opponents.driver == PERSON
+        self.persons_car: int | None = CAR if has_person else None
+        self.person: dict[str, Any] = {}  # how the person's car stood at the last snapshot
         self._asking: Asking | None = None
         self._address: dict[str, Any] = {}
+        self._lock = threading.Lock()  # Snapshots and a person's inputs come from different threads.
 
     def scene(self, track: int) -> dict[str, Any]:
         return self._still.scene(track)
 
     def snapshot(self, watched: tuple[int, ...]) -> dict[str, Any]:
         try:
-            return self._reached().snapshot(watched)
+            found = self._reached().snapshot(watched)
+            self.person = found.pop("person", {})
+            return found
         except (WorldError, DamagedError):
             self.close()
-            return self._still.snapshot(watched)
+            return {**self._still.snapshot(watched), "time": 0.0}
+
+    # --- a person ---
+
+    def steer(self, steer: float, throttle: float, brake: float, *, is_released: bool) -> None:
+        """Pass on what a person does at the wheel; nothing happens while there is no world."""
+        try:
+            self._reached().tell("steer", steer=steer, throttle=throttle, brake=brake, is_released=is_released)
+        except (WorldError, DamagedError):
+            self.close()
+
+    def set_mode(self, mode: str, assist: float | None) -> None:
+        """Give the person's car to the person, to the classical driver (`ai`), or to both."""
+        self._reached_or_refused().ask("mode", mode=mode, assist=assist)
+
+    def place(self) -> None:
+        """Put the person's car on the line."""
+        self._reached_or_refused().ask("place")
+
+    def _reached_or_refused(self) -> Asking:
+        try:
+            return self._reached()
+        except DamagedError as error:
+            raise WorldError("the racing world has not begun yet.") from error
 
     def _reached(self) -> Asking:
-        address = read_json(self._file)
-        if self._asking is None or address != self._address:
-            self.close()
-            self._asking = Asking(connect(address, role="viewer", timeout=LOOK_SECONDS))
-            self._address = address
-        return self._asking
+        address = self._find()
+        with self._lock:
+            if self._asking is None or address != self._address:
+                self._close()
+                role = "viewer" if self.persons_car is None else "person"
+                self._asking = Asking(connect(address, role=role, timeout=LOOK_SECONDS))
+                self._address = address
+            return self._asking
 
     def close(self) -> None:
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
         if self._asking is not None:
             self._asking.close()
         self._asking = None

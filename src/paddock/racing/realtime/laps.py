@@ -64,7 +64,7 @@ def drive_in_real_time(
 ) -> tuple[Laps, list[dict[str, float]]]:
     """One flying lap from each of `starts` standing starts, as `drive_laps` does; and of each start its `steps`, how
     many were late by a time-step (`overruns`) or `timed_out`, and the median of `late_by`, s. only: just this start."""
-    with_rules = with_evaluation_rules(config)
+    with_rules = with_evaluation_rules(config.without_person())
     assert isinstance(with_rules, RacingRealTimeConfig)
     tracks, car = tracks_of(config), car_of(config)
     index = np.arange(starts) % len(tracks)

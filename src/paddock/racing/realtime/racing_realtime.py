@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 
 from paddock.config.schema import Target
 from paddock.core.errors import InputError
+from paddock.core.reading import read_json
 from paddock.environments.base import SingleCopyError
 from paddock.environments.calls import PLAIN, set_name
 from paddock.environments.realtime.clock import Clock, VirtualClock, WallClock
@@ -24,9 +25,10 @@ from paddock.environments.realtime.loop import LoopSettings, RealTimeLoop
 from paddock.racing.env.actions import build_actions
 from paddock.racing.env.config import RacingConfig, racing_config
 from paddock.racing.env.observations import LAST_ACTIONS, ObservationSet
+from paddock.racing.env.opponents import CLASSICAL, PERSON
 from paddock.racing.env.rewards import build_rewards
 from paddock.racing.env.world import car_of
-from paddock.racing.realtime.client import RacingWorld, RemoteView, WorldHere, WorldProcess
+from paddock.racing.realtime.client import ADDRESS, RacingWorld, RemoteView, WorldHere, WorldProcess
 
 TARGET = "paddock.racing.realtime.racing_realtime.make"
 NAME = "racing_realtime"
@@ -55,12 +57,23 @@ class RacingRealTimeConfig(RacingConfig):
     def _check_action(self) -> RacingRealTimeConfig:
         if self.action == "discrete":
             raise ValueError("real-time interfaces take numbers; use action steer_throttle or gas_brake_steer")
+        if self.opponents.count and self.opponents.driver == PERSON and not self.process:
+            raise ValueError("a person drives in a world that has a process of its own; leave process at true")
         return self
 
     def in_virtual_time(self, **changes: Any) -> RacingConfig:
         """The same road, car, sensors and delays as options of `racing`: many cars, as fast as the machine computes."""
         values = self.model_dump(include=set(RacingConfig.model_fields) - {"target_", "num_envs"})
+        values["opponents"] = self.without_person().opponents
         return racing_config(**{**values, "delays": {**values["delays"], "elastic": True}, **changes})
+
+    def without_person(self) -> RacingRealTimeConfig:
+        """The same world without the person's car, for evaluations."""
+        others = self.opponents
+        if not others.count or others.driver != PERSON:
+            return self
+        changes = {"count": others.count - 1, "driver": CLASSICAL}
+        return self.model_copy(update={"opponents": others.model_copy(update=changes)})
 
     def loop_settings(self) -> LoopSettings:
         """The real-time loop's part of the options."""
@@ -189,9 +202,10 @@ class RacingRealTimeEnv(VectorWrapper):
         self.world.set_reward_weight(name, value)
 
     @cached_property
-    def view(self) -> RacingWorld:
+    def view(self) -> RacingWorld | RemoteView:
         """What people see of the car while it drives."""
-        return self.world
+        world = self.world
+        return RemoteView(lambda: world.address, self.config) if isinstance(world, WorldProcess) else world
 
     def announce(self, folder: Path) -> None:
         """Let viewers in other processes of this user find the world, once it has begun."""
@@ -199,7 +213,7 @@ class RacingRealTimeEnv(VectorWrapper):
 
     def view_of(self, folder: Path) -> RemoteView:
         """The view of such an environment in another process, which announces its world in `folder`."""
-        return RemoteView(folder, self.config)
+        return RemoteView(lambda: read_json(folder / ADDRESS), self.config)
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, info = self._inner.reset(seed=seed, options=options)

@@ -1,7 +1,7 @@
 """The process of a racing world in real time: `python -m paddock.racing.realtime.server`, started by `client.py`.
 
 It listens on the loopback, for clients with the token that its starter gave it, and drives on between messages. The
-starter's connection is the agent's; it ends with that one. Further connections only look.
+starter's connection is the agent's; it ends with that one. Further connections only look, or drive the person's car.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class WorldServer:
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
         self._agent: Wire | None = None
-        self._view: Any = None
+        self._people: set[Wire] = set()  # who may drive the person's car
 
     def serve(self) -> None:
         """Until the agent's connection ends."""
@@ -65,29 +65,34 @@ class WorldServer:
             return
         if self._agent is None and greeting.get("role") == "agent":
             self._agent = wire
+        if self._world.person is not None and greeting.get("role") == "person":
+            self._people.add(wire)
         self._selector.register(connection, selectors.EVENT_READ, wire)
 
     def _hear(self, wire: Wire) -> bool:
         """One message; False once the agent has gone."""
         try:
             message = wire.receive()
-            answer = self._answer(message, is_agent=wire is self._agent)
+            answer = self._answer(message, wire)
             if answer is not None:
                 wire.send(answer)
         except (OSError, PaddockError):
             self._selector.unregister(wire.connection)
+            self._people.discard(wire)
             wire.close()
             return wire is not self._agent
         return True
 
-    def _answer(self, message: dict[str, Any], *, is_agent: bool) -> dict[str, Any] | None:
+    def _answer(self, message: dict[str, Any], wire: Wire) -> dict[str, Any] | None:
         what, now, world = message.get("do"), time.perf_counter_ns(), self._world
         try:
             if what == "snapshot":
-                return {"value": self._watched().snapshot(tuple(message.get("cars", ())))}
+                return {"value": self._snapshot(tuple(message.get("cars", ())))}
             if what == "scene":
-                return {"value": self._watched().scene(int(message.get("track", 0)))}
-            if not is_agent:
+                return {"value": world.env.view.scene(int(message.get("track", 0)))}
+            if wire in self._people:
+                return self._drive(message)
+            if wire is not self._agent:
                 return {"error": "this connection may only look."}
             if what == "send":
                 world.send(now, np.asarray(message["action"], np.float32))
@@ -107,8 +112,27 @@ class WorldServer:
             return {"error": f"{type(error).__name__}: {error}"}
         return {"error": f"unknown message {what!r}."}
 
-    def _watched(self) -> Any:
-        return self._world.env.view
+    def _snapshot(self, cars: tuple[int, ...]) -> dict[str, Any]:
+        """The cars, the world's time, s, and how the person's car stands."""
+        world = self._world
+        person = {} if world.person is None else {"person": world.person.status()}
+        return {**world.env.view.snapshot(cars), "time": world.driven * world.env.world.settings.time_step, **person}
+
+    def _drive(self, message: dict[str, Any]) -> dict[str, Any] | None:
+        """What a person does with the car."""
+        what, person = message.get("do"), self._world.person
+        assert person is not None
+        if what == "steer":
+            values = (float(message.get(name, 0.0)) for name in ("steer", "throttle", "brake"))
+            person.steer(*values, is_released=bool(message.get("is_released")))
+            return None
+        if what == "mode":
+            person.set_mode(str(message["mode"]), message.get("assist"))
+            return {"value": None}
+        if what == "place":
+            person.place()
+            return {"value": None}
+        return {"error": f"unknown message {what!r} of a person."}
 
 
 def main() -> None:

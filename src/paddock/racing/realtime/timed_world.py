@@ -16,14 +16,20 @@ from paddock.environments.realtime.clock import SECOND, nanoseconds
 from paddock.racing.env.config import RacingConfig
 from paddock.racing.env.delays import ArrivingCommands
 from paddock.racing.env.observations import LAST_ACTIONS
+from paddock.racing.env.opponents import PERSON
 from paddock.racing.env.vector import RacingVectorEnv
+from paddock.racing.realtime.person import PersonsCar
 from paddock.sim.layout import OUT_LAP
 
+BRAKE = np.array([[0.0, -1.0]], np.float32)
 MOST_STEPS = 200  # control steps that are driven at once; a world that was away for longer skips the rest
 
 
 class TimedWorld:
-    """Times are ns of any clock that only goes forward. Rewards and ends are not delayed; sensors are, by `delays`."""
+    """Times are ns of any clock that only goes forward. Rewards and ends are not delayed; sensors are, by `delays`.
+
+    person: the car that a person may drive, where there is one. That world goes on between the agent's episodes, too.
+    """
 
     def __init__(self, config: RacingConfig) -> None:
         # The clock of the agent is what makes a step pass before an action is sent.
@@ -37,11 +43,16 @@ class TimedWorld:
         self._laps: list[tuple[float, list[float], bool]] = []
         self._is_clean = True  # the lap under way
         self.steps = 0  # of the episode
+        self.driven = 0  # steps ever
         self.skipped = 0  # ever, because the world was away
+        self.person: PersonsCar | None = None
+        if config.opponents.count and config.opponents.driver == PERSON:
+            self.person = PersonsCar(self.env)
+            self.env.let_drive(self.person)
 
     def due(self) -> int | None:
-        """When the next step is over, ns; None while no episode runs."""
-        if self._start is None or self._has_ended:
+        """When the next step is over, ns; None while nothing goes on."""
+        if self._start is None or (self._has_ended and self.person is None):
             return None
         return self._start + (self.steps + 1) * self._step
 
@@ -95,14 +106,27 @@ class TimedWorld:
         was_timed = world.lap_kind[car] != OUT_LAP
         _, reward, terminated, _, info = self.env.drive(self._sent)
         self.steps += 1
+        self.driven += 1
+        if self.person is not None:
+            self.person.watch()
+        if self._has_ended:
+            return  # The agent is between two episodes; its car stands, or is about to.
         self._reward += float(reward[0])
         self._has_ended = bool(terminated[0])
+        if self._has_ended and self.person is not None:
+            self._stop_agent()
         self._is_clean &= not (was_timed and world.wheels_off[car] > 0)
         self._is_clean |= bool(world.lap_rejected[car])  # Another lap begins, which may count.
         if info["lap_completed"][0]:
             sectors = self.env.world.last_sector_times[self.env._rows][0]
             self._laps.append((float(info["lap_time"][0]), [float(one) for one in sectors], self._is_clean))
             self._is_clean = True
+
+    def _stop_agent(self) -> None:
+        self._sent[:] = BRAKE
+        commands = self.env.commands
+        assert isinstance(commands, ArrivingCommands)
+        commands.send(self._sent, self.steps * self._step / SECOND)
 
     def _parts(self, observation: Any) -> dict[str, Any]:
         return {name: part[0] for name, part in as_dict(observation).items() if name != LAST_ACTIONS}
