@@ -16,7 +16,6 @@ SMALL = ("environment.game=twin", "environment.clock=virtual", "environment.twin
     [
         ("trackmania_lidar_sac", ["training.phases.seed.duration_steps=20"]),
         ("trackmania_lidar_redq", ["training.phases.seed.duration_steps=20", "environment.interface=lidar_progress"]),
-        ("trackmania_full_sac", ["training.phases.seed.duration_steps=110"]),
         ("trackmania_full_ppo", ["workflow.rollout_steps=64", "workflow.minibatch_size=32", "workflow.epochs=1"]),
     ],
 )
@@ -32,6 +31,20 @@ def test_trackmania_experiment_runs_against_the_twin(prepared, tmp_path, name, o
     ended = [line for line in lines if "collect/finish" in line]
     assert ended
     assert all(np.isfinite(line["collect/progress"]) for line in ended)
+
+
+def test_images_variant_runs_end_to_end_for_a_minute_of_the_games_time(prepared, tmp_path):
+    """Pictures, networks, replay, updates and restarts; the twin's minute takes some seconds in virtual time."""
+    options = ["training.phases.seed.duration_steps=1000", "training.total_steps=1200", "logging.every_steps=300"]
+    run = prepared("trackmania_full_sac", *SMALL, f"environment.twin.track={small_road(tmp_path)}", *options)
+    run.run()
+    lines = run.run_folder.read_metrics()
+    assert lines[-1]["agent_steps"] == 1_200
+    assert lines[-1]["updates"] >= 99
+    assert all(np.isfinite(line[name]) for line in lines for name in line if name.startswith(("train/", "collect/")))
+    ended = [line for line in lines if "collect/finish" in line]
+    assert sum(line["collect/realtime/timed_out"] for line in ended) == 0
+    assert max(line["collect/progress"] for line in ended) > 0.05, "the car gets somewhere"
 
 
 @pytest.mark.parametrize("name", ["trackmania_lidar_sac", "trackmania_full_sac"])
