@@ -11,7 +11,7 @@ from test_page_workers import wait_for_run
 
 OPTIONS = [
     "environment.track=oval", "environment.max_episode_steps=40", "training.phases.seed.duration_steps=100000",
-    "environment.opponents={count: 1, driver: person}",
+    "environment.opponents={count: 1, driver: person}", "experience.workers=1",
     "training.max_seconds=200", "logging.every_steps=20", "logging.tensorboard=false", "training.total_steps=null",
 ]  # fmt: skip
 

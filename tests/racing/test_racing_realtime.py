@@ -208,7 +208,7 @@ def test_laps_of_a_realtime_run_are_evaluated_in_virtual_time_with_its_delays():
 def test_the_experiment_learns_in_one_process_and_drives_in_another():
     config = validate(compose("racing_realtime").values, ExperimentConfig)
     assert type(config.experience).__name__ == "WorkersConfig"
-    assert (config.experience.workers, config.experience.ahead_steps) == (1, None)
+    assert (config.experience.workers, config.experience.ahead_steps) == (4, None)
     fast = config.environment.in_virtual_time()
     assert fast.delays.elastic
     assert fast.num_envs == 64
