@@ -2,6 +2,7 @@
 
     python benchmarks/realtime_delays.py train --runs runs --seeds 1     three policies for each seed
     python benchmarks/realtime_delays.py drive --runs runs --seeds 1     their laps, in virtual and in real time
+    python benchmarks/realtime_delays.py laps --policy RUN/policy/best   any policy in real time, as it was trained
 
 A policy trained without delay (`none`), one with the delays but without an action buffer (`delay`) and one with both
 (`both`) drive one flying lap from each of a few standing starts on `racing_realtime`, each start in processes of its
@@ -67,10 +68,11 @@ def policy_of(runs: Path, kind: str, seed: int) -> Path:
     return sorted(runs.glob(f"{kind}-{seed}-*"))[-1] / "policy" / "latest"
 
 
-def subject(folder: Path) -> tuple[ActorModule, RacingConfig]:
-    """A policy, and the environment it was trained in with the delays that all of them meet."""
-    saved = {key: value for key, value in read_description(folder)["environment"].items() if key != "_target_"}
-    return load_policy(folder), racing_config(**{**saved, "delays": DELAYS})
+def subject(folder: Path, *, is_as_trained: bool = False) -> tuple[ActorModule, RacingConfig]:
+    """A policy, and the environment it was trained in, with the delays that all of them meet or with its own."""
+    known = set(RacingConfig.model_fields) - {"target_", "num_envs"}
+    saved = {key: value for key, value in read_description(folder)["environment"].items() if key in known}
+    return load_policy(folder), racing_config(**(saved if is_as_trained else {**saved, "delays": DELAYS}))
 
 
 def in_virtual_time(folder: Path, starts: int) -> dict[str, Any]:
@@ -81,10 +83,10 @@ def in_virtual_time(folder: Path, starts: int) -> dict[str, Any]:
     return {"finished": int(laps.finished.sum()), "starts": starts, "ratios": laps.ratio[laps.finished].tolist()}
 
 
-def one_start(folder: Path, start: int, starts: int, clock: str) -> dict[str, Any]:
+def one_start(folder: Path, start: int, starts: int, clock: str, *, is_as_trained: bool) -> dict[str, Any]:
     """One start by the clock; `timed_out` of its steps were too late for the grid."""
     torch.set_num_threads(1)
-    actor, config = subject(folder)
+    actor, config = subject(folder, is_as_trained=is_as_trained)
     with evaluation_mode(actor, SEED):
         laps, notes = drive_in_real_time(
             actor, realtime_config(config, clock=clock), starts=starts, seed=SEED, only=start
@@ -93,8 +95,9 @@ def one_start(folder: Path, start: int, starts: int, clock: str) -> dict[str, An
     return {"ratio": ratio if np.isfinite(ratio) else None, "distance": float(laps.distance[0]), **notes[0]}
 
 
-def by_the_clock(folder: Path, starts: int, clock: str) -> list[dict[str, Any]]:
+def by_the_clock(folder: Path, starts: int, clock: str, *, is_as_trained: bool = False) -> list[dict[str, Any]]:
     command = [sys.executable, __file__, "start", "--policy", str(folder), "--starts", str(starts), "--clock", clock]
+    command += ["--as-trained"] * is_as_trained
     started = [
         subprocess.Popen([*command, "--start", str(start)], stdout=subprocess.PIPE, text=True)
         for start in range(starts)
@@ -130,13 +133,14 @@ def drive(runs: Path, seeds: list[int], starts: int, kinds: list[str]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["train", "drive", "start"])
+    parser.add_argument("what", choices=["train", "drive", "laps", "start"])
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--kinds", nargs="+", choices=list(TRAINED), default=list(TRAINED))
     parser.add_argument("--steps", type=int, default=8_000_000, help="of training")
     parser.add_argument("--starts", type=int, default=4, help="in real time")
-    parser.add_argument("--policy", type=Path, help="of one start")
+    parser.add_argument("--policy", type=Path, help="of laps and of one start")
+    parser.add_argument("--as-trained", action="store_true", help="with the delays of the policy's training")
     parser.add_argument("--start", type=int, default=0)
     parser.add_argument("--clock", choices=["wall", "virtual"], default="wall")
     given = parser.parse_args()
@@ -144,8 +148,12 @@ def main() -> None:
         train(given.runs, given.seeds, given.steps, given.kinds)
     elif given.what == "drive":
         drive(given.runs, given.seeds, given.starts, given.kinds)
+    elif given.what == "laps":
+        for row in by_the_clock(given.policy, given.starts, given.clock, is_as_trained=True):
+            print(json.dumps(row))
     else:
-        print(json.dumps(one_start(given.policy, given.start, given.starts, given.clock)))
+        is_own = given.as_trained
+        print(json.dumps(one_start(given.policy, given.start, given.starts, given.clock, is_as_trained=is_own)))
 
 
 if __name__ == "__main__":

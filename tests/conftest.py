@@ -83,6 +83,7 @@ SLOW_TESTS = (
     "racing/test_drive.py*",
     "racing/test_laps.py*",
     "racing/test_learning_to_race.py*",
+    "racing/test_person_beside_agent.py*channel*",
     "racing/test_racing_realtime.py*process*",
     "racing/test_record.py*",
     "rollout/test_actor.py*",
