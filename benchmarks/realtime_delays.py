@@ -63,9 +63,9 @@ def train(runs: Path, seeds: list[int], steps: int, kinds: list[str]) -> None:
             subprocess.run(command, check=True)
 
 
-def policy_of(runs: Path, kind: str, seed: int) -> Path:
-    """The newest run's policy as training left it."""
-    return sorted(runs.glob(f"{kind}-{seed}-*"))[-1] / "policy" / "latest"
+def policy_of(runs: Path, kind: str, seed: int, which: str) -> Path:
+    """The newest run's policy: `latest` as training left it, `best` by the evaluations of training."""
+    return sorted(runs.glob(f"{kind}-{seed}-*"))[-1] / "policy" / which
 
 
 def subject(folder: Path, *, is_as_trained: bool = False) -> tuple[ActorModule, RacingConfig]:
@@ -105,11 +105,11 @@ def by_the_clock(folder: Path, starts: int, clock: str, *, is_as_trained: bool =
     return [json.loads(process.communicate()[0]) for process in started]
 
 
-def drive(runs: Path, seeds: list[int], starts: int, kinds: list[str]) -> None:
+def drive(runs: Path, seeds: list[int], starts: int, kinds: list[str], which: str) -> None:
     """A row for every policy, as JSON lines."""
     for seed in seeds:
         for kind in kinds:
-            folder = policy_of(runs, kind, seed)
+            folder = policy_of(runs, kind, seed, which)
             fast = in_virtual_time(folder, 64)
             same = [one for one in by_the_clock(folder, starts, "virtual") if one["ratio"]]
             timed = by_the_clock(folder, starts, "wall")
@@ -137,6 +137,7 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--kinds", nargs="+", choices=list(TRAINED), default=list(TRAINED))
+    parser.add_argument("--which", choices=["latest", "best"], default="latest", help="policy of a run")
     parser.add_argument("--steps", type=int, default=8_000_000, help="of training")
     parser.add_argument("--starts", type=int, default=4, help="in real time")
     parser.add_argument("--policy", type=Path, help="of laps and of one start")
@@ -147,7 +148,7 @@ def main() -> None:
     if given.what == "train":
         train(given.runs, given.seeds, given.steps, given.kinds)
     elif given.what == "drive":
-        drive(given.runs, given.seeds, given.starts, given.kinds)
+        drive(given.runs, given.seeds, given.starts, given.kinds, given.which)
     elif given.what == "laps":
         for row in by_the_clock(given.policy, given.starts, given.clock, is_as_trained=True):
             print(json.dumps(row))
