@@ -37,6 +37,10 @@ def race(
         Path, typer.Option("--human-laps", "--people", metavar="DIR", help="Folder of recorded human laps.")
     ] = Path("laps"),
     video: Annotated[bool, typer.Option("--video", help="Film the best lap against the classical driver.")] = False,
+    share: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.html", help="Write the laps as one page that plays them, to send to others."),
+    ] = None,
     save_laps: Annotated[
         bool, typer.Option("--save-laps", help="Write every driver's best lap as a lap file.")
     ] = False,
@@ -51,8 +55,10 @@ def race(
 
     from paddock.racing.race.race import run_race
     from paddock.racing.race.report import best_agent_lap, print_race, write_race
+    from paddock.racing.race.share import check_share
     from paddock.render.video import watched
 
+    check_share(share)
     with telling() as say:
         result = run_race(
             drivers, runs_dir, track=track, starts=starts, seed=seed, people=people, trusts=trust, say=say
@@ -60,7 +66,7 @@ def race(
     folder = out or Path("races") / result.track.name.replace(":", "-")
     is_filmed = video and best_agent_lap(result) is not None
     with showing("filming the best lap", "frames") if is_filmed else nullcontext(ignored) as advance, watched(advance):
-        files = write_race(folder, result, video=video, save_laps=save_laps)
+        files = write_race(folder, result, video=video, save_laps=save_laps, share=share)
     if video and not is_filmed:
         print("No film: no agent completed a lap.", file=sys.stderr)
     if as_json:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paddock.control.messages import CAR_COLUMNS, HUMAN, MOST_CARS, OFF_TRACK, RESTARTED
-from paddock.sim.cars.car import SHIFT_UP_RPM
+from paddock.sim.cars.car import SHIFT_UP_RPM, CarParameters
 from paddock.sim.cars.outline import drawn_outline
 from paddock.sim.reference.lap import ReferenceLap, reference_lap
 from paddock.sim.reference.store import kept_line
@@ -111,14 +111,7 @@ class RacingView:
         return {
             "kind": "racing",
             "dt": world.settings.time_step,
-            "car": {
-                "name": self._env.config.car,
-                "length": car.length,
-                "width": car.width,
-                "top_speed": car.top_speed,
-                "steer_limit": car.steer_limit,
-                "outline": drawn_outline(),
-            },
+            "car": drawn_car(self._env.config.car, car),
             "cars": self.count,
             "group": world.settings.group_size,
             "track": drawn_track(track),
@@ -132,6 +125,18 @@ class RacingView:
         if "reference" in self._env.__dict__:
             return self._env.reference.laps[index]
         return reference_lap(track, self._env._car) if kept_line(track, self._env._car) is not None else None
+
+
+def drawn_car(name: str, car: CarParameters) -> dict[str, Any]:
+    """A car's size in m, and its outline from above."""
+    return {
+        "name": name,
+        "length": car.length,
+        "width": car.width,
+        "top_speed": car.top_speed,
+        "steer_limit": car.steer_limit,
+        "outline": drawn_outline(),
+    }
 
 
 def drawn_track(track: Track) -> dict[str, Any]:

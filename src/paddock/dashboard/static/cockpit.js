@@ -5,12 +5,12 @@ import { act } from './controls.js';
 import { button, choice, delta, html, isNumber, lapTime, replace, statusChip, toast, write } from './dom.js';
 import { MODE_CHOICES, unknownTrack } from './drive_view.js';
 import { Inputs } from './inputs.js';
+import { ghostColour } from './kit/ghosts.js';
 import { LapTiming } from './lap_timing.js';
 import { Live } from './live.js';
 import { FASTEST_RATE, MODES } from './messages.js';
 import { car } from './snapshots.js';
 import { Stage } from './stage.js';
-import { ghostColour } from './track_view.js';
 
 const SEND_EVERY = 1000 / 60 - 2; // ms
 const SESSION_CAR = 0; // the person's, in a driving session

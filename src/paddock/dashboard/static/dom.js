@@ -67,5 +67,4 @@ export function onSubmit(form, problem, task) {
   });
 }
 
-export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 export const statusChip = (status) => html('span', { class: `status ${status}` }, status);

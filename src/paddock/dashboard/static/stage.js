@@ -2,10 +2,11 @@
 
 import { streamAddress } from './api.js';
 import { button, capital, html, replace, toggle } from './dom.js';
-import { speedColour } from './ground.js';
 import { Hud } from './hud.js';
+import { ghostColour } from './kit/ghosts.js';
+import { speedColour } from './kit/ground.js';
 import { car } from './snapshots.js';
-import { ghostColour, TrackView } from './track_view.js';
+import { TrackView } from './track_view.js';
 
 export class Stage {
   /** live: the connection that is told whom we follow. isDriving: the keys belong to the driver. */

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import logging
 import math
@@ -44,11 +46,22 @@ def write_report(file: Path, comparison: Comparison) -> Path:
 
 
 def write_page(file: Path, *, title: str, data: Mapping[str, Any], scripts: Sequence[str]) -> Path:
-    """One file with its style, its scripts and its data; a policy in it forbids the page any request."""
+    """One file with its style, its scripts and its data."""
     style = palette() + (ASSETS / "page.css").read_text(encoding="utf-8")
     code = "\n".join([inlined_scripts(), *((ASSETS / name).read_text(encoding="utf-8") for name in scripts)])
-    text = script_json(data)
-    policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; media-src data:"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(page_text(title=title, data=data, style=style, code=code), encoding="utf-8")
+    return file
+
+
+def page_text(*, title: str, data: Mapping[str, Any], style: str, code: str) -> str:
+    """A page in a single file. A policy in it forbids every request, and every script but this one, by its hash."""
+    script = f"\n'use strict';\n{code}"
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; img-src data:; media-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
     parts = [
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
@@ -56,12 +69,10 @@ def write_page(file: Path, *, title: str, data: Mapping[str, Any], scripts: Sequ
         '<link rel="icon" href="data:,">',
         f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>",
         '<main id="page"></main>',
-        f'<script id="data" type="application/json">{text}</script>',
-        f"<script>\n'use strict';\n{code}</script>\n</body>\n</html>\n",
+        f'<script id="data" type="application/json">{script_json(data)}</script>',
+        f"<script>{script}</script>\n</body>\n</html>\n",
     ]
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("\n".join(parts), encoding="utf-8")
-    return file
+    return "\n".join(parts)
 
 
 def script_json(data: Mapping[str, Any]) -> str:

@@ -14,15 +14,22 @@ from paddock.experiments.run import RunFolder
 from paddock.racing.laps.classical import NAME as CLASSICAL
 from paddock.racing.laps.film import film_lap
 from paddock.racing.laps.records import RecordedLap, write_lap
+from paddock.racing.laps.replays import Drive
 from paddock.racing.race.page import write_race_page
 from paddock.racing.race.picture import race_picture
 from paddock.racing.race.race import AGENT, PERSON, Race
+from paddock.racing.race.share import write_share
 from paddock.racing.unseen import is_for_any_track, own_track, saved_environment, unseen_advice
+from paddock.racing.view import drawn_car, drawn_reference, drawn_track
 from paddock.render.lap_time import format_lap_time
+from paddock.sim.cars.car import load_car
 
 
-def write_race(folder: Path, race: Race, *, video: bool = False, save_laps: bool = False) -> dict[str, Path]:
-    """Standings, picture and page, and if asked for the film and the laps; gives the files by what they are."""
+def write_race(
+    folder: Path, race: Race, *, video: bool = False, save_laps: bool = False, share: Path | None = None
+) -> dict[str, Path]:
+    """Standings, picture and page, and if asked for the film, the laps and the replay to `share`; gives the files by
+    what they are."""
     folder.mkdir(parents=True, exist_ok=True)
     files = {"standings": folder / "standings.json", "picture": folder / "race.png", "page": folder / "race.html"}
     files["standings"].write_text(json.dumps(race.values(), indent=2), encoding="utf-8")
@@ -35,9 +42,22 @@ def write_race(folder: Path, race: Race, *, video: bool = False, save_laps: bool
         for name, lap in laps.items():
             write_lap(folder / "laps" / f"{name.replace(' ', '_').replace('/', '_')}.json", lap)
         files["laps"] = folder / "laps"
+    if share is not None:
+        files["share"] = share_race(share, race)
     run = RunFolder(race.home) if (race.home / "config.yaml").is_file() else None
     write_race_page(files["page"], race, video=files.get("video"), run=run)
     return files
+
+
+def share_race(file: Path, race: Race) -> Path:
+    """The best lap of every driver as one page that plays them."""
+    drives = [Drive.of_lap(one.lap, one.kind, one.name) for one in race.standings if one.lap is not None]
+    scene = {
+        "track": drawn_track(race.track),
+        "car": drawn_car(race.car, load_car(race.car)),
+        "reference": drawn_reference(race.reference),
+    }
+    return write_share(file, f"Race on {race.track.name}", scene, drives)
 
 
 def best_agent_lap(race: Race) -> RecordedLap | None:

@@ -1,6 +1,7 @@
-"""The web kit: elements, number formats, palette and theme switch, which the pit wall and the reports share.
+"""The web kit: elements, number formats, palette, theme switch, and the drawing of circuits and cars, which the pit wall
+and the pages in single files share.
 
-The pit wall serves the files as ES modules; a report is one file, which has them inlined.
+The pit wall serves the files as ES modules; a page in a single file has them inlined.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 SCRIPTS = ("elements.js", "numbers.js", "theme.js")
 PALETTE = "palette.css"
+_IMPORT = re.compile(r"^import \{([^}]*)\} from '\./([\w.]+)';\n", re.MULTILINE)
+_EXPORT = re.compile(r"^export ((?:const|let|class|function) (\w+))", re.MULTILINE)
 
 
 def inlined_scripts() -> str:
@@ -19,6 +22,30 @@ def inlined_scripts() -> str:
     return re.sub(r"^export ", "", re.sub(r"^import .*\n", "", code, flags=re.MULTILINE), flags=re.MULTILINE)
 
 
+def bundled_script(entry: str) -> str:
+    """One of the kit's modules with all that it imports as one classic script; each module keeps its names to itself."""
+    parts: dict[str, str] = {}
+
+    def add(name: str) -> None:
+        if name in parts:
+            return
+        code = (FOLDER / name).read_text(encoding="utf-8")
+        for _, imported in _IMPORT.findall(code):
+            add(imported)
+        exported = ", ".join(found[1] for found in _EXPORT.findall(code))
+        code = _IMPORT.sub(lambda found: f"const {{{found[1]}}} = kit['{found[2]}'];\n", code)
+        code = _EXPORT.sub(r"\1", code)
+        parts[name] = f"kit['{name}'] = (() => {{\n{code}\nreturn {{ {exported} }};\n}})();\n"
+
+    add(entry)
+    return "const kit = {};\n" + "".join(parts.values())
+
+
+def style(name: str) -> str:
+    """One of the kit's style sheets."""
+    return (FOLDER / name).read_text(encoding="utf-8")
+
+
 def palette() -> str:
     """The colours of both themes, as CSS variables."""
-    return (FOLDER / PALETTE).read_text(encoding="utf-8")
+    return style(PALETTE)

@@ -26,3 +26,5 @@ export function replace(node, ...children) {
 export function write(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
+
+export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);

@@ -1,6 +1,6 @@
 // World to screen: `zoom` px/m about (x, y), which lies at `anchor`; the direction `up` (rad) points up on the screen.
 
-import { clamp } from './dom.js';
+import { clamp } from './numbers.js';
 
 const NORTH = Math.PI / 2;
 const FOLLOW_LENGTHS = 15; // car lengths that the view's height shows when following
