@@ -10,12 +10,18 @@ from paddock.core.reading import read_json
 
 FOLDER, FORMER_FOLDER = "results", "judgements"
 TRACES, FORMER_TRACES = "traces", "evidence"  # keys of what an evaluator kept of the laps that it saw
+DRIVES = "drives"
 LARGEST_RESULT = 64 * 2**20  # bytes; laps and heat maps of hundreds of tracks
 
 
 def results_folder(run: Path) -> Path:
     """The folder that new results are written to."""
     return run / FOLDER
+
+
+def drives_folder(run: Path) -> Path:
+    """The folder of what each evaluated policy drove."""
+    return run / FOLDER / DRIVES
 
 
 def result_file(run: Path, name: str) -> Path:

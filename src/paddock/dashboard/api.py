@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from paddock import __version__
 from paddock.control.messages import MODES, Load, parse_command
-from paddock.dashboard import catalog
+from paddock.dashboard import catalog, timeline
 from paddock.dashboard.errors import Refused
 from paddock.dashboard.ghosts import describe_lap, people_laps
 from paddock.dashboard.guard import LARGEST_BODY
@@ -56,6 +56,10 @@ class Api:
             route("/api/runs/{id}", self.run),
             route("/api/runs/{id}/metrics", self.metrics),
             route("/api/runs/{id}/policies", self.policies),
+            route("/api/runs/{id}/timeline", self.timeline),
+            route("/api/runs/{id}/timeline/{steps}", self.drives),
+            route("/api/runs/{id}/roads/{key}", self.road),
+            route("/api/runs/{id}/share", self.share),
             route("/api/runs/{id}/control", self.control, "POST"),
             route("/api/policies", self.all_policies),
             route("/api/drive", self.drive, "POST"),
@@ -124,6 +128,25 @@ class Api:
                 loaded = link.status.policy
                 await self._links.give_back(link)
         return reply([{**policy, "is_loaded": policy["name"] == loaded} for policy in found])
+
+    async def timeline(self, request: Request) -> Response:
+        return reply(await run_in_threadpool(timeline.timeline, await self._find(request)))
+
+    async def drives(self, request: Request) -> Response:
+        run, steps = await self._find(request), request.path_params["steps"]
+        return reply(await run_in_threadpool(timeline.evaluation, run, steps))
+
+    async def road(self, request: Request) -> Response:
+        run, key = await self._find(request), request.path_params["key"]
+        return reply(await run_in_threadpool(timeline.road, run, key))
+
+    async def share(self, request: Request) -> Response:
+        """The replay as a file; it is not shown at this address, where its own script would be refused."""
+        run, query = await self._find(request), request.query_params
+        steps = [one for one in query.get("steps", "").split(",") if one]
+        text = await run_in_threadpool(timeline.shared_page, run, steps, query.get("track") or None)
+        headers = {"content-disposition": f'attachment; filename="{run.name}.html"'}
+        return Response(text, media_type="text/html", headers=headers)
 
     async def all_policies(self, request: Request) -> Response:
         return reply(await run_in_threadpool(self._runs.all_policies))

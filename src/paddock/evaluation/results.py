@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from paddock.core.files import make_folder, replace_file
-from paddock.core.results import TRACES
+from paddock.core.results import TRACES, drives_folder
 from paddock.evaluation.evaluator import EvaluationConfig, EvaluationResult, Evaluator
 
 
@@ -71,3 +71,13 @@ def write_result(
     }
     make_folder(folder)
     replace_file(folder / f"{name}.json", json.dumps(values).encode())
+
+
+def keep_drives(run: Path, evaluator: Evaluator, result: EvaluationResult, agent_steps: int, kept: set[str]) -> None:
+    """Keep what the policy did for later viewers, where the evaluator has a method `keep_drives`.
+
+    kept: names of the run's policies, whose drives stay when there are too many.
+    """
+    keep = getattr(evaluator, "keep_drives", None)
+    if keep is not None:
+        keep(drives_folder(run), result, agent_steps=agent_steps, kept=kept)

@@ -21,7 +21,7 @@ from paddock.core.seeding import get_random_state, set_random_state
 from paddock.core.trees import save_tree
 from paddock.environments.calls import CutOff, EnvironmentFailure
 from paddock.evaluation.evaluator import record_video
-from paddock.evaluation.results import Scores, keep_result
+from paddock.evaluation.results import Scores, keep_drives, keep_result
 from paddock.experiments.run import RunFolder
 from paddock.experiments.store.store import register
 from paddock.orchestration.checkpoint import Checkpoint
@@ -265,6 +265,8 @@ class Orchestrator:
                     keep_result(
                         self.run_folder.results, self._evaluator, evaluation, settings, counters, best_score=best
                     )
+                    steps, names = self.counters.agent_steps, self._policies.names()
+                    keep_drives(self.run_folder.path, self._evaluator, evaluation, steps, names)
             for probe in self._probes:
                 results |= probe(actor, self.make_eval_env, seed=settings.seed)
             if settings.video:

@@ -92,6 +92,10 @@ class PolicyStore:
         self.export(actor, name, agent_steps=agent_steps, metrics=dict(metrics), by_hand=True)
         return name
 
+    def names(self) -> set[str]:
+        """Of all policies that are kept now."""
+        return {record["name"] for record in self._all()}
+
     def _all(self) -> list[dict[str, Any]]:
         return list_policies(self._folder)
 

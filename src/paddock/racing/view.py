@@ -139,6 +139,11 @@ def drawn_car(name: str, car: CarParameters) -> dict[str, Any]:
     }
 
 
+def drawn_road(track: Track, name: str, car: CarParameters, reference: ReferenceLap | None) -> dict[str, Any]:
+    """What a replay needs beside the laps: the road, the car and the reference lap."""
+    return {"track": drawn_track(track), "car": drawn_car(name, car), "reference": drawn_reference(reference)}
+
+
 def drawn_track(track: Track) -> dict[str, Any]:
     """A road's outline as lists of points, m, and its scenery."""
     keep = _spread(len(track))

@@ -2,7 +2,7 @@
 
 import { control, get } from './api.js';
 import { act } from './controls.js';
-import { button, choice, delta, html, isNumber, lapTime, replace, statusChip, toast, write } from './dom.js';
+import { button, choice, delta, html, isNumber, lapTime, replace, statusChip, toast, toggle, write } from './dom.js';
 import { MODE_CHOICES, unknownTrack } from './drive_view.js';
 import { Inputs } from './inputs.js';
 import { ghostColour } from './kit/ghosts.js';
@@ -11,6 +11,7 @@ import { Live } from './live.js';
 import { FASTEST_RATE, MODES } from './messages.js';
 import { car } from './snapshots.js';
 import { Stage } from './stage.js';
+import { StartLights } from './start_lights.js';
 
 const SEND_EVERY = 1000 / 60 - 2; // ms
 const SESSION_CAR = 0; // the person's, in a driving session
@@ -34,6 +35,8 @@ class Cockpit {
     this.timing = new LapTiming();
     this.stage = new Stage(id, { isDriving: true, onframe: () => this._frame() });
     this.stage.title = 'You';
+    this.lights = new StartLights({ onlamp: (isLast) => this.stage.third.sound.beep(isLast) });
+    this.isWaiting = false; // on the grid
     this._build();
     this.live = new Live(id, this._handlers());
     this.stage.live = this.live;
@@ -61,7 +64,8 @@ class Cockpit {
     this.gap = html('b', { class: 'gap' });
     this.gapTitle = html('span', { class: 'soft small' });
     this.gapBox = html('div', { class: 'hud gapbox', hidden: true }, this.gap, this.gapTitle);
-    this.stage.frame.append(this.gapBox, this.inputs.element);
+    this.stage.frame.append(this.gapBox, this.lights.element, this.inputs.element);
+    this.stage.tools.append(toggle('Start lights', this.lights.isOn, (on) => { this.lights.set(on); document.activeElement?.blur(); }));
     this.board = html('tbody', {});
     this.heads = html('tr', {});
     this.lapList = html('ol', { class: 'laps', reversed: true });
@@ -112,6 +116,7 @@ class Cockpit {
   _status(status) {
     this.state.status = status;
     this._take(status);
+    this.isWaiting = Boolean(status.is_waiting) && status.mode === 'manual';
     if (this.live.latency !== null) write(this.ping, `${Math.round(this.live.latency)} ms`);
     if (this.chip.textContent !== status.status) replace(this.chip, statusChip(status.status));
     if (status.mode && status.mode !== this.mode) {
@@ -156,7 +161,10 @@ class Cockpit {
   _steer(now, speed) {
     const elapsed = Math.min((now - (this._last ?? now)) / 1000, 0.1);
     this._last = now;
-    const { steer, throttle, brake } = this.inputs.update(elapsed, speed);
+    const { steer, throttle: wanted, brake } = this.inputs.update(elapsed, speed);
+    const isHeld = this.lights.holds(this.isWaiting && speed < 1, wanted > 0, now / 1000), throttle = isHeld ? 0 : wanted;
+    this.stage.third.lit = this.lights.isOn && this.lights.began !== null ? this.lights.lit : this.isWaiting ? 5 : 0;
+    this.state.lights = { lit: this.lights.lit, isHeld };
     this.state.input = { steer, throttle, brake };
     if (now - this.sent >= SEND_EVERY && document.hasFocus()) {
       this.sent = now;
@@ -250,6 +258,7 @@ class Cockpit {
   async _reset() {
     this.inputs.clear();
     this.timing.restart();
+    this.lights.restart();
     await act(this.id, 'reset');
     document.activeElement?.blur(); // the keys drive, they do not press buttons
   }
@@ -268,6 +277,7 @@ class Cockpit {
   _key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.('input, select, textarea')) return;
     if (event.code === 'KeyR') this._reset();
+    if (event.code === 'KeyC') this.stage.third.next();
     if (event.code === 'KeyM') {
       this._setMode(MODES[(MODES.indexOf(this.mode) + 1) % MODES.length]);
     }

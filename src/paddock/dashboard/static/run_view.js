@@ -8,6 +8,7 @@ import { Live } from './live.js';
 import { Events, Policies } from './records.js';
 import { Stage } from './stage.js';
 import { TimeBudget } from './time_budget.js';
+import { Timeline } from './timeline.js';
 import { Workers } from './workers.js';
 
 const ENDS = new Set(['finished', 'stopped', 'failed', 'crashed', 'damaged', 'pruned']);
@@ -31,6 +32,7 @@ class RunPage {
     this.events = new Events();
     this.workers = new Workers();
     this.budget = new TimeBudget();
+    this.timeline = new Timeline(id, (details.environment ?? '').split('/')[0] === 'racing');
     this.charts = new Charts([{ id, name: details.name }]);
     this._build();
     this._show(details);
@@ -46,6 +48,7 @@ class RunPage {
   close() {
     this.live.close();
     this.stage.close();
+    this.timeline.close();
     this.charts.close();
   }
 
@@ -64,7 +67,7 @@ class RunPage {
         html('div', { class: 'left' }, this.stage.element, html('dl', { class: 'tiles' },
           Object.entries(this.tiles).map(([name, node]) => html('div', { title: MEANING[name] }, html('dt', {}, name), html('dd', {}, node)))), this.events.element),
         html('div', { class: 'right' }, this.controls.element, this.over, this.rewards.element, this.policies.element)),
-      this.workers.element, this.budget.element,
+      this.workers.element, this.budget.element, this.timeline.element,
       html('section', { class: 'card' }, html('div', { class: 'row spread' }, html('h2', {}, 'Curves'), this._overlay()), this.charts.element));
   }
 
@@ -130,8 +133,10 @@ class RunPage {
   _event(row) {
     this.events.add(row);
     this.state.events.push(row);
-    if (row.event === 'evaluation') this._refresh();
-    else if (row.event === 'control') this._refreshPolicies();
+    if (row.event === 'evaluation') {
+      this._refresh();
+      this.timeline.refresh();
+    } else if (row.event === 'control') this._refreshPolicies();
   }
 
   _show(details) {

@@ -6,6 +6,7 @@ import { Hud } from './hud.js';
 import { ghostColour } from './kit/ghosts.js';
 import { speedColour } from './kit/ground.js';
 import { car } from './snapshots.js';
+import { ThirdView } from './third_view.js';
 import { TrackView } from './track_view.js';
 
 export class Stage {
@@ -17,6 +18,7 @@ export class Stage {
     this.onframe = onframe;
     this.view = new TrackView({ line: isDriving, trails: !isDriving }, {
       isDriving, onfollow: (index) => this._followed(index), onframe: () => this._frame() });
+    this.third = new ThirdView(this.view);
     this.message = html('p', { class: 'stage-message' }, 'Waiting for the first picture…');
     this.ghostLegend = html('span', { class: 'row' });
     this.speedLegend = html('span', { class: 'ramp', hidden: true }, html('span', {}, '0'), html('canvas', { width: 90, height: 8 }),
@@ -65,6 +67,7 @@ export class Stage {
 
   _frame() {
     this.hud.update(this.followedCar, this.view.playback.current, this.title ?? `Car ${this.view.followed + 1}`);
+    window.paddock.state.third = this.third.state;
     this.onframe(this);
   }
 
@@ -72,6 +75,7 @@ export class Stage {
     this.hud.reset();
     this.live?.wish({ type: 'follow', car: index });
     this.release.hidden = index === null;
+    this.third.switch.hidden = index === null;
   }
 
   _switches(isDriving) {
@@ -82,10 +86,14 @@ export class Stage {
       if (name === 'ghosts') this.ghostLegend.hidden = !on;
     });
     view.camera.turns = isDriving;
+    const { third } = this;
+    third.switch.hidden = !isDriving; // a view from a car needs one that is followed
     return [
+      third.switch,
       flag('Ghosts', 'ghosts'), this.rays = flag('Rays', 'rays'), flag('Racing line', 'line'), isDriving ? null : flag('Trails', 'trails'),
       toggle('Speed colours', false, (on) => { view.set({ colour: on ? 'speed' : 'car' }); this.speedLegend.hidden = !on; }),
       toggle('Turn with the car', isDriving, (on) => { view.camera.turns = on; }),
+      toggle('Sound', third.isSounding, (on) => third.sound.set(on)),
     ];
   }
 

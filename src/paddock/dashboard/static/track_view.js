@@ -27,6 +27,8 @@ export class TrackView {
     this.camera = new Camera();
     this.ghosts = new Map(); // by kind
     this.followed = null;
+    this.third = null; // a ThirdView, where there is one
+    this.columns = WIDTH;
     this.trails = [];
     this.frames = 0;
     this._build();
@@ -48,6 +50,7 @@ export class TrackView {
     cancelAnimationFrame(this._request);
     this._watcher.disconnect();
     this._stop.abort();
+    this.third?.close();
   }
 
   setScene(scene) {
@@ -61,6 +64,7 @@ export class TrackView {
       this.minimap.setCircuit(this.circuit);
       this.playback.clear();
       this.ghosts.clear();
+      this.third?.setScene();
     }
     this.topSpeed = scene.reference ? Math.max(...scene.reference.speed) : 60;
     if (scene.reference) this.setGhost(referenceGhost(scene.reference));
@@ -77,6 +81,10 @@ export class TrackView {
 
   set(options) {
     Object.assign(this.options, options);
+    this._isStale = true;
+  }
+
+  redraw() {
     this._isStale = true;
   }
 
@@ -109,6 +117,7 @@ export class TrackView {
       canvas.height = Math.round(height * pixels);
     }
     this.camera.resize(width, height, pixels);
+    this.third?.resize(width, height);
     this._isStale = true;
     this._jumps = true;
   }
@@ -120,8 +129,12 @@ export class TrackView {
     if (!this.circuit || this.camera.width < 2) return;
     const poses = this.playback.sample(now / 1000);
     this._aim(poses, elapsed);
-    if (this._moved || this._isStale || this._paintedTheme !== theme()) this._drawGround();
-    this._drawCars(poses, now / 1000);
+    const isFromCar = this.third?.frame(poses, elapsed, poses && this.options.ghosts ? this._ghostPoses(poses) : []);
+    if (isFromCar) this.minimap.draw(poses, this.followed, (index) => this.paint(index, poses));
+    else {
+      if (this._moved || this._isStale || this._paintedTheme !== theme()) this._drawGround();
+      this._drawCars(poses, now / 1000);
+    }
     this.frames += 1;
     this.onframe(this);
   }
@@ -220,15 +233,18 @@ export class TrackView {
     context.globalAlpha = 1;
   }
 
+  /** Where the ghosts are now: on the lap clock of the followed car, or round and round. */
+  _ghostPoses(poses) {
+    const { followed } = this, clock = followed === null ? this.playback.time : poses[followed * WIDTH + 7];
+    return [...this.ghosts.values()].map((ghost) => ({ kind: ghost.kind, pose: ghostPose(ghost, followed === null ? clock % ghost.lap_time : clock) }))
+      .filter(({ pose }) => pose);
+  }
+
   _drawGhosts(context, poses) {
-    const { camera } = this, followed = this.followed ?? null;
-    const clock = followed === null ? this.playback.time : poses[followed * WIDTH + 7];
-    for (const ghost of this.ghosts.values()) {
-      const pose = ghostPose(ghost, followed === null ? clock % ghost.lap_time : clock);
-      if (!pose) continue;
+    const { camera } = this;
+    for (const { kind, pose } of this._ghostPoses(poses)) {
       const [x, y] = camera.screen(pose.x, pose.y);
-      drawGhost(context, { x, y, angle: camera.angle(pose.heading), colour: ghostColour(ghost.kind), ...this._size(),
-        pixels: camera.pixels });
+      drawGhost(context, { x, y, angle: camera.angle(pose.heading), colour: ghostColour(kind), ...this._size(), pixels: camera.pixels });
     }
   }
 
@@ -274,10 +290,10 @@ export class TrackView {
     });
     on('pointermove', (event) => {
       if (held.has(event.pointerId)) this._drag(held, event.pointerId, place(event));
-      else if (this.circuit) this.above.style.cursor = this.pick(...place(event)) === null ? 'grab' : 'pointer';
+      else if (this.circuit) this.above.style.cursor = this.third?.isShown ? '' : this.pick(...place(event)) === null ? 'grab' : 'pointer';
     });
     const release = (event) => {
-      if (held.delete(event.pointerId) && event.type === 'pointerup' && this._travel < 6 && this.circuit) {
+      if (held.delete(event.pointerId) && event.type === 'pointerup' && this._travel < 6 && this.circuit && !this.third?.isShown) {
         const index = this.pick(...place(event));
         if (index !== null) this.follow(index === this.followed ? null : index);
       }
@@ -310,7 +326,7 @@ export class TrackView {
       '+': () => this.zoom(1.25), '=': () => this.zoom(1.25), '-': () => this.zoom(0.8), 0: () => this.fit(),
       ']': () => next(1), '[': () => next(-1), Escape: () => this.follow(null),
       ArrowLeft: () => this.camera.drag(step, 0), ArrowRight: () => this.camera.drag(-step, 0),
-      ArrowUp: () => this.camera.drag(0, step), ArrowDown: () => this.camera.drag(0, -step),
+      ArrowUp: () => this.camera.drag(0, step), ArrowDown: () => this.camera.drag(0, -step), c: () => this.third?.next(),
     };
     if (!keys[event.key] || event.ctrlKey || event.metaKey || this.isDriving) return;
     event.preventDefault();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ from pydantic import Field
 from paddock.config.schema import TargetSchema
 from paddock.evaluation.evaluator import record_video
 from paddock.racing.env.vector import RacingVectorEnv
+from paddock.racing.laps.archive import keep_drives
 from paddock.racing.laps.classical import classical_lap
 from paddock.racing.laps.drive import Laps, PolicyDriver, drive_laps, evaluation_config
 from paddock.racing.laps.film import film_lap
 from paddock.racing.laps.records import Recorder
 from paddock.racing.laps.traces import LapTracer
+from paddock.racing.view import drawn_road
 from paddock.rollout.actor import ActorModule
 from paddock.rollout.episodes import MakeEnv, evaluation_mode
 
@@ -52,6 +55,16 @@ class LapEvaluator:
         """What is kept of the laps that were evaluated last."""
         assert self._tracer is not None, "nothing has been evaluated yet"
         return self._tracer.traces(laps)
+
+    def keep_drives(self, folder: Path, laps: Laps, *, agent_steps: int, kept: Container[str]) -> None:
+        """Keep what was driven by the policy that was evaluated last; `kept`: names of policies whose drives stay."""
+        assert self._tracer is not None, "nothing has been evaluated yet"
+        env = self._envs[len(laps.track)]
+        drives = [
+            (drawn_road(env.world.tracks[index], env.config.car, env._car, env.reference.laps[index]), drive)
+            for index, drive in self._tracer.drives(laps)
+        ]
+        keep_drives(folder, agent_steps, drives, kept=kept)
 
     def record_video(
         self, actor: ActorModule, make_env: MakeEnv, file: Path, *, seed: int, deterministic: bool = True

@@ -67,12 +67,14 @@ class Recorder:
         self._rows = rows
         self._seen: list[NDArray[np.float64]] = []
         self._finish: dict[int, tuple[float, float, tuple[float, ...]]] = {}
+        self._driven: NDArray[np.intp] | None = None  # [N] steps until each car stopped
 
     def __call__(self, world: World, driving: NDArray[np.bool_]) -> None:
         rows = self._rows
         speed = np.hypot(world.vx[rows], world.vy[rows])
         columns = (world.time, world.s, world.x, world.y, world.heading, None, world.steer, world.gear, world.rpm)
         self._seen.append(np.stack([speed if column is None else column[rows] for column in columns]))
+        self._driven = driving.astype(np.intp) if self._driven is None else self._driven + driving
         for car in np.flatnonzero(driving & world.lap_completed[rows]):
             sectors = tuple(float(time) for time in world.last_sector_times[rows][car])
             lap_time = float(world.last_lap_time[rows][car])
@@ -83,10 +85,20 @@ class Recorder:
         began, lap_time, sectors = self._finish[car]
         seen = np.stack([step[:, car] for step in self._seen], axis=1)
         during = (seen[0] > began) & (seen[0] <= began + lap_time)
-        samples = dict(zip(COLUMNS, seen[:, during], strict=True))
-        samples["time"] = samples["time"] - began
-        samples["heading"] = np.unwrap(samples["heading"])
-        return RecordedLap(driver, track, car_name, lap_time, sectors, samples)
+        return RecordedLap(driver, track, car_name, lap_time, sectors, _named(seen[:, during], began))
+
+    def way(self, car: int, *, longest: float) -> dict[str, Floats]:
+        """All that one of the watched cars drove, whether or not it completed a lap, up to `longest` s."""
+        assert self._driven is not None, "nothing was watched"
+        seen = np.stack([step[:, car] for step in self._seen[: int(self._driven[car])]], axis=1)
+        samples = _named(seen, float(seen[0, 0]))
+        kept = samples["time"] <= longest
+        return {name: column[kept] for name, column in samples.items()}
+
+
+def _named(seen: Floats, began: float) -> dict[str, Floats]:
+    samples = dict(zip(COLUMNS, seen, strict=True))
+    return samples | {"time": samples["time"] - began, "heading": np.unwrap(samples["heading"])}
 
 
 GHOST_STEP = 0.05  # s

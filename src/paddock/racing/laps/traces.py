@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 from paddock.racing.env.vector import RacingVectorEnv
 from paddock.racing.laps.drive import Laps
 from paddock.racing.laps.records import Recorder
+from paddock.racing.laps.replays import Drive
 from paddock.sim.reference.lap import ReferenceLap
 from paddock.sim.tracks.track import Track
 from paddock.sim.world import World
 
 POINTS = 400  # of a line that is kept
 CELLS = 120  # of a heat map, along the longer side of the track
+MOST_ROADS = 4  # tracks of an evaluation of which drives are kept
 BESIDE = 0.04  # of the longer side: how far beyond the road a heat map reaches
 
 
@@ -54,6 +56,26 @@ class LapTracer:
                 entry["lap"] = {"lap_time": lap.lap_time, "sectors": list(lap.sectors), "samples": samples}
             found.append(entry)
         return {"car": env.config.car, "tracks": found}
+
+
+    def drives(self, laps: Laps) -> list[tuple[int, Drive]]:
+        """What was driven, by the index of the track: the best lap, or the longest way where none was completed."""
+        found = []
+        for index, track in enumerate(self._env.world.tracks[:MOST_ROADS]):
+            mine = np.flatnonzero(np.array([name == track.name for name in laps.track]))
+            if not len(mine):
+                continue
+            finished = mine[laps.finished[mine]]
+            if len(finished):
+                car = int(finished[np.argmin(laps.lap_time[finished])])
+                lap = self._recorder.lap(car, driver="agent", track=track.name, car_name=self._env.config.car)
+                found.append((index, Drive.of_lap(lap, "agent")))
+            else:
+                car = int(mine[np.argmax(laps.distance[mine])])
+                samples = self._recorder.way(car, longest=2.0 * float(laps.reference[car]))
+                if len(samples["time"]) > 1:
+                    found.append((index, Drive("agent", "agent", None, float(samples["time"][-1]), samples)))
+        return found
 
 
 class _Places:

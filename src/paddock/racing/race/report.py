@@ -20,7 +20,7 @@ from paddock.racing.race.picture import race_picture
 from paddock.racing.race.race import AGENT, PERSON, Race
 from paddock.racing.race.share import write_share
 from paddock.racing.unseen import is_for_any_track, own_track, saved_environment, unseen_advice
-from paddock.racing.view import drawn_car, drawn_reference, drawn_track
+from paddock.racing.view import drawn_road
 from paddock.render.lap_time import format_lap_time
 from paddock.sim.cars.car import load_car
 
@@ -52,11 +52,7 @@ def write_race(
 def share_race(file: Path, race: Race) -> Path:
     """The best lap of every driver as one page that plays them."""
     drives = [Drive.of_lap(one.lap, one.kind, one.name) for one in race.standings if one.lap is not None]
-    scene = {
-        "track": drawn_track(race.track),
-        "car": drawn_car(race.car, load_car(race.car)),
-        "reference": drawn_reference(race.reference),
-    }
+    scene = drawn_road(race.track, race.car, load_car(race.car), race.reference)
     return write_share(file, f"Race on {race.track.name}", scene, drives)
 
 
