@@ -22,6 +22,7 @@ RACING = [
 ]  # fmt: skip
 PATIENCE = 100  # s: a machine that is busy with other tests is slow, not wrong
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+WEBGL_FLAGS = ["--no-sandbox", "--disable-dev-shm-usage", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
 AWAY = ("ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE", "WebSocket connection to")
 
 
@@ -79,8 +80,8 @@ def with_token(address: str) -> str:
 class Pages:
     """A browser. Every page notes what its console complains of and which addresses it asks for."""
 
-    def __init__(self, playwright, program: str) -> None:
-        self.browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
+    def __init__(self, playwright, program: str, flags: list[str] = FLAGS) -> None:
+        self.browser = playwright.chromium.launch(executable_path=program, args=flags)
         self.problems: list[str] = []
         self.requests: list[str] = []
 

@@ -64,6 +64,8 @@ def test_every_module_is_asked_for_at_once():
     preloaded = set(re.findall(r'modulepreload" href="([^"]+)"', page))
     assert preloaded == modules - {"app.js", "welcome.js"} - LOADED_WHEN_ASKED_FOR
     assert "MIT" in (files / "vendor" / "uPlot.LICENSE").read_text()
+    assert "MIT" in (files / "vendor" / "three.LICENSE").read_text()
+    assert not any("three" in module or "world3d" in module for module in preloaded), "loaded when a view needs it"
 
 
 def test_the_page_is_light(empty_server, pages):

@@ -267,3 +267,33 @@ def test_modes_decide_who_drives(tmp_path):
     assert session.status().laps == 1
     assert not (tmp_path / "laps").exists(), "a lap of the pilot is nobody's"
     session.channel.close()
+
+
+def test_a_stuck_opponent_is_put_back_on_the_road(tmp_path, monkeypatch):
+    from paddock.racing.drive.session import DrivingSession, session_folder
+
+    folders = {"runs_dir": tmp_path / "runs", "laps_dir": tmp_path / "laps"}
+    request = DriveRequest(track="oval", car="gt", against="classical", mode="ai", **folders)
+    session = DrivingSession(grid := make_session(request), run := session_folder(grid, request), request)
+    session._begin()
+    world, rival = grid.env.world, grid.rival
+    with monkeypatch.context() as parked:
+        parked.setattr(rival, "drive", lambda tick: np.zeros(2, np.float32))
+        world.reset(np.array([False, True]), s=60.0, lateral=25.0, heading_error=2.0, speed=0.0)
+        for _ in range(int(5.5 * 60)):
+            session.tick()
+        assert world.off_track[1]
+        assert session._rescue.count == 0, "it gets some time"
+        for _ in range(60):
+            session.tick()
+    assert session._rescue.count == 1
+    assert not world.off_track[1]
+    assert float(world.s[1]) == pytest.approx(60.0, abs=15.0)
+    own, before = float(world.distance[0]), float(world.distance[1])
+    for _ in range(8 * 60):
+        session.tick()
+    assert session._rescue.count == 1, "one that gets on is left alone"
+    assert float(world.distance[1]) - before > 50.0
+    assert float(world.distance[0]) > own, "the other car goes on"
+    assert [row["event"] for row in run.event_lines()[0]].count("opponent_put_back") == 1
+    session.channel.close()

@@ -1,13 +1,17 @@
 import json
 import os
+from dataclasses import replace
 
+import av
 import numpy as np
 import pytest
+from PIL import Image
 
 from paddock.core.errors import InputError
-from paddock.racing.laps.film import film_lap
+from paddock.racing.laps.film import _scenes, check_gif, film_lap, gif_lap
 from paddock.racing.laps.records import RecordedLap, as_ghost, read_lap, read_laps, write_lap
 from paddock.racing.race.picture import Standing, race_picture
+from paddock.render.scene.renderer import Renderer
 from paddock.sim.reference.lap import reference_lap
 from paddock.sim.tracks.sources import load_track
 
@@ -129,5 +133,39 @@ def test_a_race_becomes_a_picture_with_everybody_in_it(tmp_path):
 def test_a_lap_becomes_a_film_with_a_ghost(tmp_path):
     track, lap = load_track("oval"), record()
     short = RecordedLap(lap.driver, lap.track, lap.car, 0.4, lap.sectors, lap.samples)
-    assert film_lap(tmp_path / "lap.mp4", track, short, record("ghost", 2.2), size=(160, 120)) == 38
+    ghost = record("ghost", 2.2)
+    assert film_lap(tmp_path / "lap.mp4", track, short, ghost, size=(160, 120), frames_per_second=20) == 38
     assert (tmp_path / "lap.mp4").stat().st_size > 1000
+
+
+def test_a_film_has_1280x720_pixels_and_60_frames_a_second(tmp_path):
+    track, lap = load_track("oval"), record()
+    short = RecordedLap(lap.driver, lap.track, lap.car, 0.05, lap.sectors, lap.samples)
+    film_lap(tmp_path / "lap.mp4", track, short, None)
+    with av.open(str(tmp_path / "lap.mp4")) as film:
+        stream = film.streams.video[0]
+        assert (stream.width, stream.height, stream.average_rate) == (1280, 720, 60)
+
+
+def test_a_film_shows_the_gap_to_the_ghost():
+    track, lap, ghost = load_track("oval"), record(), record("ghost", 2.2)
+    scene = _scenes(track, lap, ghost, is_caption=False)
+    for share in (0.25, 0.5, 0.75, 1.0):
+        time = share * lap.lap_time
+        assert scene(time).hud.gap == pytest.approx(-0.1 * time, rel=0.02), "the ghost takes 10 % longer everywhere"
+    renderer = Renderer(track, (320, 240), minimap=False)
+    told, untold = scene(5.0), _scenes(track, lap, None, is_caption=False)(5.0)
+    assert np.isnan(untold.hud.gap)
+    plain = renderer.draw(replace(told, hud=replace(told.hud, gap=np.nan)))
+    assert (renderer.draw(told) != plain).any(), "it is in the picture"
+
+
+def test_a_lap_becomes_a_small_gif_of_the_whole_circuit(tmp_path):
+    track, lap = load_track("oval"), record()
+    count = gif_lap(tmp_path / "lap.gif", track, lap, record("ghost", 2.2), size=(320, 180))
+    with Image.open(tmp_path / "lap.gif") as picture:
+        assert picture.n_frames == count > 100
+        assert picture.info["loop"] == 0
+    assert (tmp_path / "lap.gif").stat().st_size < 1_000_000
+    with pytest.raises(InputError, match=r"ends with \.gif"):
+        check_gif(tmp_path / "lap.webp")

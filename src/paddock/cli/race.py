@@ -41,6 +41,10 @@ def race(
         Path | None,
         typer.Option(metavar="FILE.html", help="Write the laps as one page that plays them, to send to others."),
     ] = None,
+    gif: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.gif", help="Write the best lap as a small moving picture of the whole circuit."),
+    ] = None,
     save_laps: Annotated[
         bool, typer.Option("--save-laps", help="Write every driver's best lap as a lap file.")
     ] = False,
@@ -53,21 +57,23 @@ def race(
     """Race policies on one track, against the classical driver and recorded human laps."""
     from rich.console import Console
 
+    from paddock.racing.laps.film import check_gif
     from paddock.racing.race.race import run_race
     from paddock.racing.race.report import best_agent_lap, print_race, write_race
     from paddock.racing.race.share import check_share
     from paddock.render.video import watched
 
     check_share(share)
+    check_gif(gif)
     with telling() as say:
         result = run_race(
             drivers, runs_dir, track=track, starts=starts, seed=seed, people=people, trusts=trust, say=say
         )
     folder = out or Path("races") / result.track.name.replace(":", "-")
-    is_filmed = video and best_agent_lap(result) is not None
+    is_filmed = (video or gif is not None) and best_agent_lap(result) is not None
     with showing("filming the best lap", "frames") if is_filmed else nullcontext(ignored) as advance, watched(advance):
-        files = write_race(folder, result, video=video, save_laps=save_laps, share=share)
-    if video and not is_filmed:
+        files = write_race(folder, result, video=video, save_laps=save_laps, share=share, gif=gif)
+    if (video or gif is not None) and not is_filmed:
         print("No film: no agent completed a lap.", file=sys.stderr)
     if as_json:
         values: dict[str, Any] = {**result.values(), "files": {name: str(file) for name, file in files.items()}}

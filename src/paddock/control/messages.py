@@ -374,6 +374,7 @@ EVENTS: dict[str, str] = {
     "failed": "bad",
     "finished": "good",
     "lap": "good",
+    "opponent_put_back": "",
     "paused": "",
     "phase": "",
     "resumed": "",

@@ -13,7 +13,7 @@ from paddock.core.errors import InputError
 from paddock.core.files import make_folder
 from paddock.dream.panels import GAP, PANELS, SIDE, DreamPanels
 from paddock.render.canvas import Canvas, Text
-from paddock.render.video import write_video
+from paddock.render.video import write_gif, write_video
 
 HEADER = 32  # px above the panels of a film
 MARGIN, CAPTION = 112, 24  # px of a strip: left for the names, above for the times
@@ -54,14 +54,10 @@ def _mp4(panels: DreamPanels, file: Path, steps: int) -> int:
 
 def _gif(panels: DreamPanels, file: Path, steps: int) -> int:
     chosen = (pair for pair in _driven(panels, steps) if pair[0] % GIF_EVERY == 0)
-    frames = [Image.fromarray(_frame(pictures, GIF_SIDE, step / panels.rate)) for step, pictures in chosen]
-    # One palette for all: else the colours flicker.
-    some = np.concatenate([np.asarray(frame) for frame in frames[:: max(len(frames) // 8, 1)]])
-    palette = Image.fromarray(some).quantize(GIF_COLOURS)
-    reduced = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
+    frames = [_frame(pictures, GIF_SIDE, step / panels.rate) for step, pictures in chosen]
+    some = frames[:: max(len(frames) // 8, 1)]
     milliseconds = round(1_000 * GIF_EVERY / panels.rate / GIF_SPEED)
-    reduced[0].save(file, save_all=True, append_images=reduced[1:], duration=milliseconds, loop=0, optimize=True)
-    return len(frames)
+    return write_gif(file, frames, milliseconds=milliseconds, colours=GIF_COLOURS, sample=some)
 
 
 def _strip(panels: DreamPanels, file: Path, steps: int) -> int:

@@ -1,8 +1,8 @@
-"""Frames to an mp4 file, with no program beyond what pip installs."""
+"""Frames to an mp4 or a GIF file, with no program beyond what pip installs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import av
 import numpy as np
+from PIL import Image
 
 from paddock.core.files import make_folder
 
@@ -50,3 +51,28 @@ def write_video(file: Path, frames: Iterable[np.ndarray], *, frames_per_second: 
         container.mux(stream.encode())
     temporary.replace(file)
     return count
+
+
+def write_gif(
+    file: Path,
+    frames: Iterable[np.ndarray],
+    *,
+    milliseconds: int,
+    colours: int,
+    sample: Sequence[np.ndarray],
+    total: int | None = None,
+) -> int:
+    """Write RGB frames [H, W, 3] uint8 as a GIF that begins again; returns how many. Times are multiples of 10 ms.
+
+    sample: frames whose `colours` most common colours are those of all: a palette for each frame would flicker.
+    """
+    watcher = _watcher.get()
+    make_folder(file.parent)
+    palette = Image.fromarray(np.concatenate(list(sample))).quantize(colours)
+    reduced = []
+    for frame in frames:
+        reduced.append(Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE))
+        if watcher is not None:
+            watcher(len(reduced), total)
+    reduced[0].save(file, save_all=True, append_images=reduced[1:], duration=milliseconds, loop=0, optimize=True)
+    return len(reduced)

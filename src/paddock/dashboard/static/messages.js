@@ -25,6 +25,7 @@ export const EVENTS = {
   "failed": "bad",
   "finished": "good",
   "lap": "good",
+  "opponent_put_back": "",
   "paused": "",
   "phase": "",
   "resumed": "",

@@ -20,6 +20,7 @@ from paddock.experiments.run import RunFolder, manifest
 from paddock.racing.drive.corrections import Corrections
 from paddock.racing.drive.drivers import HumanInput, PolicyCarDriver
 from paddock.racing.drive.recording import Demonstration, LapRecorder
+from paddock.racing.drive.rescue import Rescue
 from paddock.racing.drive.setup import DriveRequest, Grid
 
 
@@ -43,6 +44,7 @@ class DrivingSession(LiveSession):
         self._own = Demonstration(
             grid.env, grid.observations, grid.actions, grid.ticks_per_decision, None, grid.pilot.name
         )
+        self._rescue = Rescue(self._world, 1, grid.env._car.length) if grid.rival is not None else None
         self._corrections = corrections_of(grid, self._demonstration, run.path)
         if self._corrections is not None:
             self._demonstration.on_episode = self._learn_from
@@ -93,6 +95,10 @@ class DrivingSession(LiveSession):
         _, reward, _, _, _ = self._env.advance(command[None])
         self._tick += 1
         self._keep(command, float(reward[0]))
+        if self._rescue is not None and self._rescue.watch(step):
+            assert self._grid.rival is not None
+            self._grid.rival.restart()
+            self._run.event("opponent_put_back", tick=self._tick)
 
     def drive(self, command: NDArray[np.float32]) -> None:
         """Write the other car's steer and throttle into `command` [N, 2]."""
@@ -155,6 +161,8 @@ class DrivingSession(LiveSession):
         self._laps.restart()
         self._input.release()
         self._env.reset(seed=0)
+        if self._rescue is not None:
+            self._rescue.restart()
         self._is_waiting = True
         for driver in (self._grid.pilot, self._grid.rival):
             if driver is not None:

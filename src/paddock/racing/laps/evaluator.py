@@ -15,7 +15,7 @@ from paddock.racing.env.vector import RacingVectorEnv
 from paddock.racing.laps.archive import keep_drives
 from paddock.racing.laps.classical import classical_lap
 from paddock.racing.laps.drive import Laps, PolicyDriver, drive_laps, evaluation_config
-from paddock.racing.laps.film import film_lap
+from paddock.racing.laps.film import QUICK_RATE, QUICK_SIZE, film_lap
 from paddock.racing.laps.records import Recorder
 from paddock.racing.laps.traces import LapTracer
 from paddock.racing.view import drawn_road
@@ -80,7 +80,9 @@ class LapEvaluator:
         best = int(np.nanargmin(laps.lap_time))
         index = int(env.world.track_index[env._rows][best])
         lap = recorder.lap(best, driver="agent", track=laps.track[best], car_name=env.config.car)
-        return film_lap(file, env.world.tracks[index], lap, classical_lap(env.config, index))
+        # Training waits for it: a film of full size and rate takes about ten times as long.
+        ghost = classical_lap(env.config, index)
+        return film_lap(file, env.world.tracks[index], lap, ghost, size=QUICK_SIZE, frames_per_second=QUICK_RATE)
 
     def _environment(self, make_env: MakeEnv, cars: int) -> RacingVectorEnv:
         if cars not in self._envs:

@@ -1,43 +1,98 @@
-"""A lap as a film: the car, and another driver's lap as its ghost, both across the line at the same moment."""
+"""A lap as a film or a GIF: the car, and another driver's lap as its ghost, both across the line at the same moment."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 
+from paddock.core.errors import InputError
 from paddock.racing.laps.records import RecordedLap
 from paddock.render.scene.renderer import Hud, Renderer, Scene, SpeedLine
-from paddock.render.video import write_video
+from paddock.render.video import write_gif, write_video
 from paddock.sim.cars.car import SHIFT_UP_RPM, load_car
 from paddock.sim.reference.lap import reference_lap
 from paddock.sim.tracks.track import Track
 
-FRAMES_PER_SECOND = 20.0
+SIZE, FRAMES_PER_SECOND = (1280, 720), 60.0
+QUICK_SIZE, QUICK_RATE = (768, 432), 20.0  # px and frames/s of films that training waits for
+GIF_SIZE, GIF_COLOURS = (640, 360), 40
+GIF_MILLISECONDS, GIF_SPEED = 80, 2.0  # of a frame, and times real time
 ENDING = 1.5  # s that the film goes on after the line
 
 
 def film_lap(
-    file: Path, track: Track, lap: RecordedLap, ghost: RecordedLap | None, *, size: tuple[int, int] = (768, 432)
+    file: Path,
+    track: Track,
+    lap: RecordedLap,
+    ghost: RecordedLap | None,
+    *,
+    size: tuple[int, int] = SIZE,
+    frames_per_second: float = FRAMES_PER_SECOND,
 ) -> int:
-    """Write an mp4 of `lap`; returns the number of frames. The reference line lies on the road, coloured by speed."""
-    car = load_car(lap.car)
-    reference = reference_lap(track, lap.car)
+    """Write an mp4 of `lap`; returns the number of frames. The reference line lies on the road, coloured by speed, and
+    the gap to the ghost is in the picture."""
+    car, reference = load_car(lap.car), reference_lap(track, lap.car)
     line = SpeedLine(reference.x, reference.y, reference.speed)
     renderer = Renderer(track, size, "follow", car_length=car.length, line=line)
-    laps = [lap] if ghost is None else [lap, ghost]
-
-    times = np.arange(0.0, lap.lap_time + ENDING, 1.0 / FRAMES_PER_SECOND)
+    scene = _scenes(track, lap, ghost, is_caption=False)
+    times = np.arange(0.0, lap.lap_time + ENDING, 1.0 / frames_per_second)
 
     def frames() -> Iterator[np.ndarray]:
         for time in times:
-            yield renderer.draw(_scene(laps, float(time), car.length, car.width))
+            yield renderer.draw(scene(float(time)))
 
-    return write_video(file, frames(), frames_per_second=FRAMES_PER_SECOND, total=len(times))
+    return write_video(file, frames(), frames_per_second=frames_per_second, total=len(times))
 
 
-def _scene(laps: list[RecordedLap], time: float, length: float, width: float) -> Scene:
+def gif_lap(
+    file: Path, track: Track, lap: RecordedLap, ghost: RecordedLap | None, *, size: tuple[int, int] = GIF_SIZE
+) -> int:
+    """Write a GIF of `lap`, small enough for a README: the whole circuit from above, at twice the pace. Returns the
+    number of frames."""
+    renderer = Renderer(track, size, "track", car_length=load_car(lap.car).length)
+    scene = _scenes(track, lap, ghost, is_caption=True)
+    times = np.arange(0.0, lap.lap_time, GIF_MILLISECONDS / 1_000 * GIF_SPEED)
+
+    def frame(time: float) -> np.ndarray:
+        return renderer.draw(scene(time))
+
+    sample = [frame(float(time)) for time in times[:: max(len(times) // 4, 1)]]
+    frames = (frame(float(time)) for time in times)
+    return write_gif(file, frames, milliseconds=GIF_MILLISECONDS, colours=GIF_COLOURS, sample=sample, total=len(times))
+
+
+def check_gif(file: Path | None) -> None:
+    """Refuse another kind of file, before anything is driven."""
+    if file is not None and file.suffix.lower() != ".gif":
+        raise InputError(f"--gif is '{file}'; a GIF's name ends with .gif.")
+
+
+def _scenes(track: Track, lap: RecordedLap, ghost: RecordedLap | None, *, is_caption: bool) -> Callable[[float], Scene]:
+    """What is to be seen at a moment of the lap."""
+    car, gap = load_car(lap.car), _gap_to(track, lap, ghost)
+    laps = [lap] if ghost is None else [lap, ghost]
+    return lambda time: _scene(laps, time, car.length, car.width, gap(time), is_caption)
+
+
+def _gap_to(track: Track, lap: RecordedLap, ghost: RecordedLap | None) -> Callable[[float], float]:
+    """s that the car is behind the ghost at the place where it is at a moment; after the line, by how much it lost."""
+    if ghost is None:
+        return lambda time: float("nan")
+    places = np.linspace(0.0, track.length, 2000)
+    ghost_time, own_time = ghost.along("time", places, track.length), lap.along("time", places, track.length)
+
+    def gap(time: float) -> float:
+        if time >= lap.lap_time:
+            return lap.lap_time - ghost.lap_time
+        place = np.interp(time, own_time, places)
+        return float(time - np.interp(place, places, ghost_time))
+
+    return gap
+
+
+def _scene(laps: list[RecordedLap], time: float, length: float, width: float, gap: float, is_caption: bool) -> Scene:
     # Around the line a car is where it was at the lap's other end: films of flying laps run on over the finish.
     moments = [time if time <= lap.lap_time else time - lap.lap_time for lap in laps]
     places = {
@@ -58,6 +113,8 @@ def _scene(laps: list[RecordedLap], time: float, length: float, width: float) ->
         last_lap=lap.lap_time if is_over else float("nan"),
         best_lap=lap.lap_time if is_over else float("nan"),
         title=title,
+        gap=gap,
+        is_caption=is_caption,
     )
     heading = places.get("heading", np.zeros(len(laps)))
     ghosts = [number > 0 for number in range(len(laps))]

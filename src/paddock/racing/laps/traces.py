@@ -57,7 +57,6 @@ class LapTracer:
             found.append(entry)
         return {"car": env.config.car, "tracks": found}
 
-
     def drives(self, laps: Laps) -> list[tuple[int, Drive]]:
         """What was driven, by the index of the track: the best lap, or the longest way where none was completed."""
         found = []

@@ -12,7 +12,7 @@ from rich.table import Table
 from paddock.core.text import printable
 from paddock.experiments.run import RunFolder
 from paddock.racing.laps.classical import NAME as CLASSICAL
-from paddock.racing.laps.film import film_lap
+from paddock.racing.laps.film import film_lap, gif_lap
 from paddock.racing.laps.records import RecordedLap, write_lap
 from paddock.racing.laps.replays import Drive
 from paddock.racing.race.page import write_race_page
@@ -26,10 +26,16 @@ from paddock.sim.cars.car import load_car
 
 
 def write_race(
-    folder: Path, race: Race, *, video: bool = False, save_laps: bool = False, share: Path | None = None
+    folder: Path,
+    race: Race,
+    *,
+    video: bool = False,
+    save_laps: bool = False,
+    share: Path | None = None,
+    gif: Path | None = None,
 ) -> dict[str, Path]:
-    """Standings, picture and page, and if asked for the film, the laps and the replay to `share`; gives the files by
-    what they are."""
+    """Standings, picture and page, and if asked for the film, the laps, the replay to `share` and the GIF; gives the
+    files by what they are."""
     folder.mkdir(parents=True, exist_ok=True)
     files = {"standings": folder / "standings.json", "picture": folder / "race.png", "page": folder / "race.html"}
     files["standings"].write_text(json.dumps(race.values(), indent=2), encoding="utf-8")
@@ -38,6 +44,9 @@ def write_race(
     if video and (lap := best_agent_lap(race)) is not None:
         files["video"] = folder / "lap.mp4"
         film_lap(files["video"], race.track, lap, laps.get(CLASSICAL))
+    if gif is not None and (lap := best_agent_lap(race)) is not None:
+        gif_lap(gif, race.track, lap, laps.get(CLASSICAL))
+        files["gif"] = gif
     if save_laps:
         for name, lap in laps.items():
             write_lap(folder / "laps" / f"{name.replace(' ', '_').replace('/', '_')}.json", lap)

@@ -33,6 +33,8 @@ class Hud:
     last_lap: float = math.nan  # s
     best_lap: float = math.nan  # s
     title: str = ""
+    gap: float = math.nan  # s behind the ghost at this place; negative is ahead
+    is_caption: bool = False  # title and gap only, where instruments would hide the circuit
 
 
 @lru_cache(maxsize=8)
@@ -67,11 +69,14 @@ def _write(
 
 
 def draw_hud(surface: pygame.Surface, hud: Hud) -> None:
-    """Speed, gear and revs below left; laps above left. Sizes follow the frame's height."""
+    """Speed, gear and revs below left; laps above left; title and gap above. Sizes follow the frame's height."""
     width, height = surface.get_size()
     unit = height / 480
-    _draw_speed(surface, hud, unit, 12 * unit, height - 92 * unit)
-    _draw_laps(surface, hud, unit, 12 * unit, 12 * unit)
+    if not hud.is_caption:
+        _draw_speed(surface, hud, unit, 12 * unit, height - 92 * unit)
+        _draw_laps(surface, hud, unit, 12 * unit, 12 * unit)
+    if math.isfinite(hud.gap):
+        _draw_gap(surface, hud.gap, unit, width / 2, 46 * unit if hud.title else 12 * unit)
     if hud.title:
         plate = _text(hud.title, round(20 * unit), INK)
         panel = _panel(plate.get_width() + round(24 * unit), round(28 * unit))
@@ -111,6 +116,14 @@ def _draw_laps(surface: pygame.Surface, hud: Hud, unit: float, left: float, top:
         y = top + (60 + 18 * row) * unit
         _write(surface, label, round(18 * unit), DIM, left + 12 * unit, y)
         _write(surface, format_lap_time(value, with_minutes=True), round(20 * unit), INK, left + 138 * unit, y, "right")
+
+
+def _draw_gap(surface: pygame.Surface, gap: float, unit: float, middle: float, top: float) -> None:
+    """Green is ahead of the ghost, red behind it."""
+    panel = _panel(round(118 * unit), round(36 * unit))
+    surface.blit(panel, (round(middle - panel.get_width() / 2), round(top)))
+    colour = REVS[0] if gap < 0.0 else (255, 128, 116)
+    _write(surface, f"{gap:+.2f} s", round(32 * unit), colour, middle, top + 19 * unit, "centre")
 
 
 class Minimap:

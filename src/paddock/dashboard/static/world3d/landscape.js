@@ -21,7 +21,7 @@ function numbers(seed) {
   };
 }
 
-function speckled(base, spots, { stripe = null, size = 256, count = 2600, seed = 7 } = {}) {
+function speckled(base, spots, { stripe = null, size = 256, count = 2600, seed = 7, sharpness = 1 } = {}) {
   const canvas = document.createElement('canvas'), draw = numbers(seed);
   canvas.width = canvas.height = size;
   const context = canvas.getContext('2d');
@@ -39,7 +39,7 @@ function speckled(base, spots, { stripe = null, size = 256, count = 2600, seed =
   const texture = new CanvasTexture(canvas);
   texture.wrapS = texture.wrapT = RepeatWrapping;
   texture.colorSpace = SRGBColorSpace;
-  texture.anisotropy = 4;
+  texture.anisotropy = sharpness;
   return texture;
 }
 
@@ -78,8 +78,9 @@ class Flat {
 const painted = (options) => new MeshBasicMaterial({ side: DoubleSide, depthTest: false, depthWrite: false, ...options });
 
 export class Landscape {
-  constructor(circuit, reference, theme) {
-    Object.assign(this, { circuit, reference, theme, unit: circuit.unit, colours: PALETTES[theme], sky: SKIES[theme] });
+  /** sharpness: how finely textures are sampled far away; 1 is cheapest. */
+  constructor(circuit, reference, theme, sharpness) {
+    Object.assign(this, { circuit, reference, theme, sharpness, unit: circuit.unit, colours: PALETTES[theme], sky: SKIES[theme] });
     this.group = new Group();
     this.textures = [];
     this._ground();
@@ -97,8 +98,8 @@ export class Landscape {
     for (const texture of this.textures) texture.dispose();
   }
 
-  _texture(...given) {
-    const made = speckled(...given);
+  _texture(base, spots, options = {}) {
+    const made = speckled(base, spots, { sharpness: this.sharpness, ...options });
     this.textures.push(made);
     return made;
   }

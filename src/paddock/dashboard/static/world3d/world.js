@@ -89,7 +89,7 @@ export class World3D {
     this.scene.background = gradient(sky);
     this.scene.fog = new Fog(new Color(sky.horizon).lerp(new Color(sky.below), 0.35), 140 * unit, 780 * unit);
     Object.assign(this.camera, { near: 0.05 * length, far: 1500 * unit });
-    this.landscape = new Landscape(this.circuit, this.reference, theme());
+    this.landscape = new Landscape(this.circuit, this.reference, theme(), this.isSoftware ? 1 : 8);
     this.models = new CarModels(this.car);
     this.smoke = new Smoke(length);
     this._lights(sky, length);

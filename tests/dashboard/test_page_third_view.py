@@ -1,0 +1,86 @@
+"""The views from the car in a real browser with WebGL in software: chase, cockpit, sound, start lights; and without WebGL."""
+
+import pytest
+from pitwall import PATIENCE, WEBGL_FLAGS, Pages, Server, seen
+from playwright.sync_api import expect, sync_playwright
+
+NO_WEBGL = """() => {
+  const real = HTMLCanvasElement.prototype.getContext;
+  HTMLCanvasElement.prototype.getContext = function (kind, ...more) {
+    return kind.startsWith('webgl') ? null : real.call(this, kind, ...more);
+  };
+}"""
+START = """async () => {
+  const body = JSON.stringify({ track: 'oval', car: 'gt', opponent: 'classical', mode: 'ai' });
+  const headers = { 'Content-Type': 'application/json' };
+  return (await (await fetch('/api/drive', { method: 'POST', headers, body })).json()).id;
+}"""
+
+
+@pytest.fixture(scope="module")
+def server(chromium_program, tmp_path_factory):
+    opened = Server(tmp_path_factory.mktemp("third"))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def pages(chromium_program):
+    expect.set_options(timeout=1000 * PATIENCE)
+    with sync_playwright() as playwright:
+        opened = Pages(playwright, chromium_program, WEBGL_FLAGS)
+        yield opened
+        opened.browser.close()
+
+
+def test_views_from_the_car_sound_and_start_lights(server, pages):
+    page = pages.open(server.address, width=640, height=480)
+    run = page.evaluate(START)
+    page.goto(f"{server.address}#/drive/{run}")
+    seen(page, "s.snapshot && s.frames > 2")
+    assert not [url for url in pages.requests if "three" in url], "it is loaded when it is asked for"
+    page.get_by_role("button", name="Chase", exact=True).click()
+    seen(page, "s.third.mode === 'chase' && s.third.frames > 3")
+    assert [url for url in pages.requests if "vendor/three" in url]
+    page.keyboard.press("c")
+    seen(page, "s.third.mode === 'cockpit'")
+    frames = seen(page, "s.third.frames")
+    seen(page, f"s.third.frames > {frames + 2}")
+
+    sound = page.get_by_role("button", name="Sound", exact=True)
+    expect(sound).to_have_attribute("aria-pressed", "false")
+    sound.click()
+    seen(page, "s.third.sound")
+    page.get_by_role("button", name="Start lights", exact=True).click()
+    page.get_by_role("button", name="Manual", exact=True).click()
+    seen(page, "s.status?.mode === 'manual'")
+    page.keyboard.press("r")
+    seen(page, "s.status?.is_waiting && s.car(0).speed < 0.5")
+    page.keyboard.down("ArrowUp")
+    seen(page, "s.lights.isHeld && s.lights.lit >= 2")
+    assert page.evaluate("paddock.state.car(0).speed") < 0.5, "the car waits for the lights"
+    expect(page.get_by_label("Start lights", exact=True).first).to_be_visible()
+    seen(page, "!s.lights.isHeld && s.car(0).speed > 1")
+    page.keyboard.up("ArrowUp")
+
+    page.reload()
+    expect(page.get_by_role("button", name="Sound", exact=True)).to_have_attribute("aria-pressed", "true")
+    seen(page, "s.third?.mode === 'cockpit'")
+    page.get_by_role("button", name="Above", exact=True).click()
+    seen(page, "s.third.mode === 'above'")
+    pages.assert_quiet(server.address)
+
+
+def test_without_webgl_the_plan_stays_and_says_why(server, pages):
+    page = pages.open(server.address, width=640, height=480)
+    page.add_init_script(f"({NO_WEBGL})()")
+    page.reload()
+    run = page.evaluate(START)
+    page.goto(f"{server.address}#/drive/{run}")
+    seen(page, "s.snapshot && s.frames > 2")
+    page.get_by_role("button", name="Chase", exact=True).click()
+    expect(page.locator(".toast", has_text="needs WebGL")).to_be_visible()
+    expect(page.get_by_role("button", name="Above", exact=True)).to_have_attribute("aria-pressed", "true")
+    frames = page.evaluate("paddock.state.frames")
+    seen(page, f"s.frames > {frames}")
+    pages.assert_quiet(server.address)
