@@ -1,7 +1,7 @@
 """How many frames a second the view from the car draws in a headless Chromium that has no graphics card.
 
-`python benchmarks/dashboard_world3d.py --seconds 10`: the circuit `meadow`, the reference lap as the followed car and 15 more
-behind it, 1280x720. `--picture FILE.png` keeps what was drawn last; `--mode cockpit`, `--theme light`.
+`python benchmarks/dashboard_world3d.py --seconds 10`: the circuit `meadow`, the reference lap as the followed car and
+15 more around it, 1280x720. `--picture FILE.png` keeps what was drawn last; `--mode cockpit`, `--theme light`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from paddock.sim.tracks.sources import load_track
 PACKAGE = Path(paddock.__file__).parent
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = ["--no-sandbox", "--disable-dev-shm-usage", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
-PAGE = """<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,"><style>body{margin:0}canvas{display:block}</style>
+PAGE = """<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,">
+<style>body{margin:0}canvas{display:block}</style>
 <script type="module" src="/bench.js"></script>"""
 SCRIPT = """
 import { Circuit } from '/kit/circuit.js';
@@ -44,8 +45,10 @@ world.resize(innerWidth, innerHeight);
 world.canvas.style.cssText = 'width:100vw;height:100vh';
 document.body.append(world.canvas);
 const begin = Number(query.get('begin')), car = (time) => {
-  const clock = ((time % ghost.lap_time) + ghost.lap_time) % ghost.lap_time, a = ghostPose(ghost, clock), b = ghostPose(ghost, (clock + 0.1) % ghost.lap_time);
-  return { ...a, speed: Math.hypot(b.x - a.x, b.y - a.y) / 0.1, steer: 6 * Math.sin(b.heading - a.heading), throttle: 0.5 };
+  const lap = ghost.lap_time, clock = ((time % lap) + lap) % lap;
+  const a = ghostPose(ghost, clock), b = ghostPose(ghost, (clock + 0.1) % lap);
+  const speed = Math.hypot(b.x - a.x, b.y - a.y) / 0.1;
+  return { ...a, speed, steer: 6 * Math.sin(b.heading - a.heading), throttle: 0.5 };
 };
 let last = null, clock = begin;
 window.bench = world;
@@ -54,7 +57,8 @@ function turn(now) {
   last = now;
   clock += Math.min(elapsed, 0.1);
   const cars = Array.from({ length: 16 }, (_, k) => car(clock + (k % 2 ? 0.4 : -0.35) * k));
-  world.draw({ cars, followed: 0, paint: (k) => PAINTS[k % PAINTS.length], ghosts: [{ kind: 'classical', pose: car(clock + 1.1) }], slip: () => Number(query.get('slip')),
+  const ghosts = [{ kind: 'classical', pose: car(clock + 1.1) }], slip = () => Number(query.get('slip'));
+  world.draw({ cars, followed: 0, paint: (k) => PAINTS[k % PAINTS.length], ghosts, slip,
     mode: query.get('mode'), closeness: 1, lit: 3 }, elapsed);
   requestAnimationFrame(turn);
 }
@@ -116,7 +120,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
           const before = bench.frames, from = performance.now();
           await {waiting.format(int(500 * options.seconds))};
           const seconds = (performance.now() - from) / 1000, info = bench.renderer.info.render;
-          return {{ frames: bench.frames - before, frames_per_second: (bench.frames - before) / seconds, quality: bench.quality, graphics: bench.graphics,
+          return {{ frames: bench.frames - before, frames_per_second: (bench.frames - before) / seconds,
+            quality: bench.quality, graphics: bench.graphics,
             calls: info.calls, triangles: info.triangles, pixels: [bench.canvas.width, bench.canvas.height] }};
         }}""")
         found["processor_milliseconds_per_frame"] = 1000 * (processor_seconds() - before) / max(found["frames"], 1)

@@ -1,4 +1,4 @@
-"""What the kept policies of a run drove, for the page: the list, one evaluation, a road, and the replay to send to others."""
+"""What the kept policies of a run drove, for the page: the list, one evaluation, a road, and the replay to send."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _best(kept: list[dict[str, Any]], track: str | None) -> list[dict[str, Any]]
 
 def _evaluation(run: RunFolder, given: str) -> KeptEvaluation:
     folder = drives_folder(run.path)
-    if not given.isdigit() or len(given) > 12 or int(given) not in kept_steps(folder):
+    if not (given.isascii() and given.isdigit()) or len(given) > 12 or int(given) not in kept_steps(folder):
         raise Refused(f"no drive is stored of step '{given[:20]}' of this run.", 404)
     try:
         return read_evaluation(folder, int(given))

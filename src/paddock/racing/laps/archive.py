@@ -1,4 +1,4 @@
-"""What each evaluated policy of a run drove, kept in the run's folder: small files that a timeline plays without driving.
+"""What each evaluated policy of a run drove, kept in the run's folder: small files that a timeline plays.
 
 `step-<agent steps>.json` holds the best lap, or the longest way, on each road; `road-<key>.json` holds a road once.
 Reading takes both as files from elsewhere: checked types, limits on sizes.

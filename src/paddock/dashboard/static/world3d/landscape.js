@@ -1,13 +1,13 @@
 // Everything that stands still: grass, road, kerbs, trees, hills, the gantry with its lights. x ahead of the plan, z = -y.
 
 import { BufferAttribute, BufferGeometry, CanvasTexture, CircleGeometry, Color, CylinderGeometry, DoubleSide, Group, IcosahedronGeometry,
-  InstancedMesh, Matrix4, Mesh, MeshBasicMaterial, MeshLambertMaterial, Quaternion, RepeatWrapping, SRGBColorSpace, Vector3 } from '../vendor/three.module.min.js';
+  InstancedMesh, LinearMipmapNearestFilter, Matrix4, Mesh, MeshBasicMaterial, MeshLambertMaterial, Quaternion, RepeatWrapping, Vector3 } from '../vendor/three.module.min.js';
 import { PALETTES } from '../kit/ground.js';
 import { Shapes } from './shapes.js';
 
 export const SKIES = {
-  light: { top: '#3f82c8', middle: '#8dbbe2', horizon: '#dbe8ee', sun: '#fff1d6', sunlight: 2.4, ambient: 2.2, hills: '#8fae9c', far: '#b6cdd2', below: '#5d7a4c' },
-  dark: { top: '#0b1426', middle: '#22304e', horizon: '#a0684e', sun: '#ffc48a', sunlight: 2.0, ambient: 3.0, hills: '#27323f', far: '#4a4450', below: '#56584e' },
+  light: { top: '#3f82c8', middle: '#8dbbe2', horizon: '#dbe8ee', sun: '#fff1d6', sunlight: 1.8, ambient: 2.0, hills: '#8fae9c', far: '#b6cdd2', below: '#5d7a4c' },
+  dark: { top: '#0b1426', middle: '#22304e', horizon: '#a0684e', sun: '#ffc48a', sunlight: 1.1, ambient: 2.0, hills: '#27323f', far: '#4a4450', below: '#56584e' },
 };
 const SUN = [0.5, 0.72, 0.42]; // towards it
 const LAMPS = 5;
@@ -38,8 +38,8 @@ function speckled(base, spots, { stripe = null, size = 256, count = 2600, seed =
   }
   const texture = new CanvasTexture(canvas);
   texture.wrapS = texture.wrapT = RepeatWrapping;
-  texture.colorSpace = SRGBColorSpace;
   texture.anisotropy = sharpness;
+  if (sharpness === 1) texture.minFilter = LinearMipmapNearestFilter;
   return texture;
 }
 

@@ -1,7 +1,7 @@
 // The circuit from a car: a camera behind it, or at the driver's eyes. WebGL by three.js, loaded when it is asked for.
 
-import { CanvasTexture, Color, DirectionalLight, DoubleSide, Fog, Group, HemisphereLight, InstancedMesh, Matrix4, Mesh, MeshBasicMaterial,
-  MeshLambertMaterial, PerspectiveCamera, PlaneGeometry, Quaternion, Scene, ShadowMaterial, SRGBColorSpace, Vector3, WebGLRenderer } from '../vendor/three.module.min.js';
+import { CanvasTexture, Color, ColorManagement, DirectionalLight, DoubleSide, Fog, Group, HemisphereLight, InstancedMesh, LinearSRGBColorSpace, Matrix4, Mesh,
+  MeshBasicMaterial, MeshLambertMaterial, PerspectiveCamera, PlaneGeometry, Quaternion, Scene, ShadowMaterial, Vector3, WebGLRenderer } from '../vendor/three.module.min.js';
 import { clamp } from '../dom.js';
 import { ghostColour } from '../kit/ghosts.js';
 import { theme } from '../kit/theme.js';
@@ -17,7 +17,8 @@ const QUALITIES = [{ pixels: 2, shadows: true }, { pixels: 1, shadows: true }, {
 const SLOW = 1 / 32, JUDGED = 45; // s of a frame above which the next coarser quality is taken; frames that are judged together
 const SOFTWARE = /swiftshader|llvmpipe|software|basic render/i;
 
-export const MODES = ['chase', 'cockpit'];
+// Colours are mixed as they are written: two powers per pixel are what software rendering has no time for.
+ColorManagement.enabled = false;
 
 export class World3D {
   /** Throws where the browser has no WebGL. */
@@ -29,6 +30,7 @@ export class World3D {
     probe.getExtension('WEBGL_lose_context')?.loseContext();
     this.isSoftware = SOFTWARE.test(this.graphics);
     this.renderer = new WebGLRenderer({ canvas, antialias: !this.isSoftware, ...options });
+    this.renderer.outputColorSpace = LinearSRGBColorSpace;
     this.canvas = canvas;
     canvas.setAttribute('aria-hidden', 'true');
     canvas.className = 'world3d';
@@ -255,7 +257,5 @@ function gradient({ top, middle, horizon }) {
   [[0, top], [0.3, middle], [0.47, horizon], [1, horizon]].forEach(([share, colour]) => ramp.addColorStop(share, colour));
   context.fillStyle = ramp;
   context.fillRect(0, 0, 2, 256);
-  const texture = new CanvasTexture(canvas);
-  texture.colorSpace = SRGBColorSpace;
-  return texture;
+  return new CanvasTexture(canvas);
 }
