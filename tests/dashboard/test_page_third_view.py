@@ -1,4 +1,4 @@
-"""The views from the car in a real browser with WebGL in software: chase, cockpit, sound, start lights; and without WebGL."""
+"""The views from the car in a real browser with WebGL in software, sound, start lights; and without WebGL."""
 
 import pytest
 from pitwall import PATIENCE, WEBGL_FLAGS, Pages, Server, seen

@@ -1,4 +1,4 @@
-"""The timeline of a run as the server reads it: only names that are there, damaged files passed over, a page to share."""
+"""The timeline of a run as the server reads it: names that are there, damaged files passed over, a page to share."""
 
 import json
 

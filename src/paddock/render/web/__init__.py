@@ -1,6 +1,6 @@
 """The web kit: elements, number formats, palette, theme switch, and the drawing of circuits and cars.
 
-The pit wall and the pages in single files share it. The pit wall serves the files as ES modules; a page in a single file has them inlined.
+The pit wall serves the files as ES modules; a page in a single file has them inlined.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def inlined_scripts() -> str:
 
 
 def bundled_script(entry: str) -> str:
-    """One of the kit's modules with all that it imports, as one classic script. Modules keep their names to themselves."""
+    """A module of the kit and all that it imports as one classic script; modules keep their names to themselves."""
     parts: dict[str, str] = {}
 
     def add(name: str) -> None:

@@ -154,8 +154,8 @@ export class Landscape {
     trees.forEach(([x, y, radius], k) => {
       const height = radius * (1.5 + 0.9 * draw()), wide = radius * (0.82 + 0.25 * draw());
       trunks.setMatrixAt(k, place.compose(at.set(x, 0, -y), turn.setFromAxisAngle(up, 6 * draw()), size.set(2.2 * unit * radius ** 0.5, height, 2.2 * unit * radius ** 0.5)));
-      for (const [part, share, lift] of [[0, 1, 0.95], [1, 0.7, 1.65]]) {
-        crowns.setMatrixAt(2 * k + part, place.compose(at.set(x, height * lift, -y), turn.setFromAxisAngle(up, 6 * draw()), size.set(wide * share, wide * share * 1.05, wide * share)));
+      for (const [part, share, lift] of [[0, 1, 0.5], [1, 0.7, 1.35]]) {
+        crowns.setMatrixAt(2 * k + part, place.compose(at.set(x, height + lift * wide, -y), turn.setFromAxisAngle(up, 6 * draw()), size.set(wide * share, wide * share * 1.05, wide * share)));
         crowns.setColorAt(2 * k + part, new Color(greens[part === 0 ? 0 : 2]).lerp(new Color(greens[1]), draw()));
       }
       shadows.setMatrixAt(k, place.compose(at.set(x - SUN[0] * radius * 1.2, 0, -y - SUN[2] * radius * 1.2), turn.setFromAxisAngle(up, Math.atan2(SUN[2], -SUN[0])), size.set(1.7 * radius, 1, radius)));
@@ -206,19 +206,31 @@ export class Landscape {
     this.lamps.forEach((lamp, k) => lamp.material.color.set(k < lit ? '#ff2a1c' : '#2a0c0b'));
   }
 
-  /** Two ranges on the horizon; they go along with the camera, as what is far away seems to do. */
+  /** The sky and two ranges on the horizon; they go along with the camera, as what is far away seems to do. */
   _hills() {
-    const draw = numbers(11), made = new Group();
+    const draw = numbers(11), made = new Group(), { top, middle, horizon } = this.sky;
+    const sky = new Shapes(), levels = [[-8, horizon], [45, horizon], [230, middle], [900, top]], sides = 72;
+    const around = (radius, k, y) => [radius * Math.cos((2 * Math.PI * k) / sides), y, radius * Math.sin((2 * Math.PI * k) / sides)].map((one) => one * this.unit);
+    for (let level = 0; level + 1 < levels.length; level += 1)
+      for (let k = 0; k < sides; k += 1) {
+        const [[low, below], [high, above]] = [levels[level], levels[level + 1]];
+        sky.blend([around(1000, k, low), around(1000, k + 1, low), around(1000, k + 1, high), around(1000, k, high)], [below, below, above, above]);
+      }
+    made.add(this._backdrop(sky, -112));
     for (const [radius, height, colour, order] of [[950, 62, this.sky.far, -110], [820, 30, this.sky.hills, -109]]) {
-      const shapes = new Shapes(), sides = 72, tops = Array.from({ length: sides }, () => height * (0.35 + 0.65 * draw()));
-      const at = (k, y) => [radius * this.unit * Math.cos((2 * Math.PI * k) / sides), y * this.unit, radius * this.unit * Math.sin((2 * Math.PI * k) / sides)];
-      for (let k = 0; k < sides; k += 1) shapes.quad(at(k, -8), at(k + 1, -8), at(k + 1, tops[(k + 1) % sides]), at(k, tops[k]), colour);
-      const mesh = new Mesh(shapes.geometry(), painted({ vertexColors: true, fog: false }));
-      mesh.renderOrder = order;
-      mesh.frustumCulled = false;
-      made.add(mesh);
+      const shapes = new Shapes(), tops = Array.from({ length: sides }, () => height * (0.35 + 0.65 * draw()));
+      for (let k = 0; k < sides; k += 1)
+        shapes.quad(around(radius, k, -8), around(radius, k + 1, -8), around(radius, k + 1, tops[(k + 1) % sides]), around(radius, k, tops[k]), colour);
+      made.add(this._backdrop(shapes, order));
     }
-    this.hills = made;
+    this.backdrop = made;
     this.group.add(made);
+  }
+
+  _backdrop(shapes, order) {
+    const mesh = new Mesh(shapes.geometry(), painted({ vertexColors: true, fog: false }));
+    mesh.renderOrder = order;
+    mesh.frustumCulled = false;
+    return mesh;
   }
 }

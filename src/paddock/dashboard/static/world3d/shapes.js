@@ -20,6 +20,15 @@ export class Shapes {
     this.triangle(a, c, d, colour);
   }
 
+  /** A quad with a colour at each of its corners. */
+  blend(corners, colours) {
+    for (const corner of [0, 1, 2, 0, 2, 3]) {
+      const { r, g, b } = new Color(colours[corner]);
+      this.positions.push(...corners[corner]);
+      this.colours.push(r, g, b);
+    }
+  }
+
   /** The surface between two rings of as many points. */
   wall(lower, upper, colour) {
     lower.forEach((point, k) => {

@@ -1,6 +1,6 @@
 // The circuit from a car: a camera behind it, or at the driver's eyes. WebGL by three.js, loaded when it is asked for.
 
-import { CanvasTexture, Color, ColorManagement, DirectionalLight, DoubleSide, Fog, Group, HemisphereLight, InstancedMesh, LinearSRGBColorSpace, Matrix4, Mesh,
+import { Color, ColorManagement, DirectionalLight, DoubleSide, Fog, Group, HemisphereLight, InstancedMesh, LinearSRGBColorSpace, Matrix4, Mesh,
   MeshBasicMaterial, MeshLambertMaterial, PerspectiveCamera, PlaneGeometry, Quaternion, Scene, ShadowMaterial, Vector3, WebGLRenderer } from '../vendor/three.module.min.js';
 import { clamp } from '../dom.js';
 import { ghostColour } from '../kit/ghosts.js';
@@ -39,7 +39,7 @@ export class World3D {
       this.onlost?.();
     });
     this.camera = new PerspectiveCamera(60, 1, 0.3, 1600);
-    this.quality = this.isSoftware ? 2 : 0;
+    this.quality = this.isSoftware ? 3 : 0;
     this.frames = 0;
     this.durations = [];
     this.rate = null; // frames/s
@@ -80,7 +80,6 @@ export class World3D {
       one.geometry?.dispose();
       one.material?.dispose?.();
     });
-    this.scene?.background?.dispose?.();
   }
 
   _build() {
@@ -88,7 +87,7 @@ export class World3D {
     const { unit } = this.circuit, { length } = this.car, sky = SKIES[theme()];
     this.theme = theme();
     this.scene = new Scene();
-    this.scene.background = gradient(sky);
+    this.scene.background = new Color(sky.horizon);
     this.scene.fog = new Fog(new Color(sky.horizon).lerp(new Color(sky.below), 0.35), 140 * unit, 780 * unit);
     Object.assign(this.camera, { near: 0.05 * length, far: 1500 * unit });
     this.landscape = new Landscape(this.circuit, this.reference, theme(), this.isSoftware ? 1 : 8);
@@ -136,7 +135,7 @@ export class World3D {
     this._dress(own, paint(followed), mode === 'cockpit', elapsed);
     this._smoke(cars, slip, elapsed);
     this.landscape.light(lit);
-    this.landscape.hills.position.set(this.camera.position.x, 0, this.camera.position.z);
+    this.landscape.backdrop.position.set(this.camera.position.x, 0, this.camera.position.z);
     this.renderer.render(this.scene, this.camera);
     this.frames += 1;
     this._judge(elapsed);
@@ -249,13 +248,3 @@ function poseMatrix({ x, y, heading }, long = 1, wide = 1) {
 
 /** Cars pass through each other: one that is where the driver sits would hide everything. */
 const isOn = (one, other, near) => Math.hypot(one.x - other.x, one.y - other.y) < near;
-
-function gradient({ top, middle, horizon }) {
-  const canvas = document.createElement('canvas');
-  [canvas.width, canvas.height] = [2, 256];
-  const context = canvas.getContext('2d'), ramp = context.createLinearGradient(0, 0, 0, 256);
-  [[0, top], [0.3, middle], [0.47, horizon], [1, horizon]].forEach(([share, colour]) => ramp.addColorStop(share, colour));
-  context.fillStyle = ramp;
-  context.fillRect(0, 0, 2, 256);
-  return new CanvasTexture(canvas);
-}
