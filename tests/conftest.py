@@ -81,6 +81,7 @@ SLOW_TESTS = (
     "racing/test_classical_actor.py*resumes*",
     "racing/test_corrections.py*",
     "racing/test_drive.py*",
+    "racing/test_drive_archive.py*",
     "racing/test_laps.py*",
     "racing/test_learning_to_race.py*",
     "racing/test_person_beside_agent.py*channel*",

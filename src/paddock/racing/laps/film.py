@@ -9,6 +9,7 @@ import numpy as np
 
 from paddock.core.errors import InputError
 from paddock.racing.laps.records import RecordedLap
+from paddock.render.scene.cars import PALETTE
 from paddock.render.scene.renderer import Hud, Renderer, Scene, SpeedLine
 from paddock.render.video import write_gif, write_video
 from paddock.sim.cars.car import SHIFT_UP_RPM, load_car
@@ -17,7 +18,8 @@ from paddock.sim.tracks.track import Track
 
 SIZE, FRAMES_PER_SECOND = (1280, 720), 60.0
 QUICK_SIZE, QUICK_RATE = (768, 432), 20.0  # px and frames/s of films that training waits for
-GIF_SIZE, GIF_COLOURS = (640, 360), 40
+GIF_SIZE, GIF_COLOURS = (640, 360), 64
+ACCENTS = ((204, 44, 40), (236, 236, 232), (70, 206, 96), (255, 128, 116), (16, 18, 24))  # kerbs, lines, gaps, panels
 GIF_MILLISECONDS, GIF_SPEED = 80, 2.0  # of a frame, and times real time
 ENDING = 1.5  # s that the film goes on after the line
 
@@ -59,8 +61,16 @@ def gif_lap(
         return renderer.draw(scene(time))
 
     sample = [frame(float(time)) for time in times[:: max(len(times) // 4, 1)]]
+    sample.append(_accents(size))
     frames = (frame(float(time)) for time in times)
     return write_gif(file, frames, milliseconds=GIF_MILLISECONDS, colours=GIF_COLOURS, sample=sample, total=len(times))
+
+
+def _accents(size: tuple[int, int]) -> np.ndarray:
+    """A frame of the colours that few pixels have but everybody looks at: without it grass would take all places."""
+    colours = np.array([*PALETTE[:2], *ACCENTS], np.uint8)
+    stripes = colours[np.arange(size[0]) * len(colours) // size[0]]
+    return np.ascontiguousarray(np.broadcast_to(stripes, (size[1], size[0], 3)))
 
 
 def check_gif(file: Path | None) -> None:

@@ -59,8 +59,9 @@ export class CarModels {
     return shapes;
   }
 
+  /** Of cars that are not followed: fewer corners, which dozens of them pay for. */
   _wheel(shapes, x, z) {
-    shapes.wheel([x, this.wheelRadius, z], this.wheelRadius, this.wheelWidth, TYRE, HUB);
+    shapes.wheel([x, this.wheelRadius, z], this.wheelRadius, this.wheelWidth, TYRE, HUB, 8);
   }
 
   /** The car that is followed: wheels that turn, lamps that light, a cabin that can be left out. */
@@ -90,16 +91,17 @@ export class CarModels {
   /** What a driver sees of the own car: the top of the dashboard and a steering wheel. */
   _inside() {
     const group = new Group(), shapes = new Shapes(), { length, width } = this;
-    shapes.box([0.1 * length, 0.15 * length, 0], [0.1 * length, 0.03 * length, 0.72 * width], DARK);
-    for (const side of [-1, 1]) shapes.box([0.13 * length, 0.205 * length, side * 0.36 * width], [0.015 * length, 0.14 * length, 0.02 * width], '#15171b');
+    shapes.box([0.11 * length, 0.142 * length, 0], [0.08 * length, 0.03 * length, 0.72 * width], '#2b2e34');
+    for (const side of [-1, 1]) shapes.box([0.13 * length, 0.235 * length, side * 0.37 * width], [0.012 * length, 0.21 * length, 0.018 * width], '#1c1f24');
+    shapes.box([0.12 * length, 0.32 * length, 0], [0.02 * length, 0.02 * length, 0.76 * width], '#1c1f24');
     const plain = new MeshLambertMaterial({ vertexColors: true, side: DoubleSide });
     group.add(new Mesh(shapes.geometry(), plain));
     const rim = new Shapes(), sides = 16, radius = 0.036 * length;
     const at = (k, r) => [0, r * Math.sin((2 * Math.PI * k) / sides), r * Math.cos((2 * Math.PI * k) / sides)];
-    for (let k = 0; k < sides; k += 1) rim.quad(at(k, radius), at(k + 1, radius), at(k + 1, 0.78 * radius), at(k, 0.78 * radius), '#1b1d22');
+    for (let k = 0; k < sides; k += 1) rim.quad(at(k, radius), at(k + 1, radius), at(k + 1, 0.78 * radius), at(k, 0.78 * radius), '#34383f');
     rim.box([0, 0, 0], [0.002 * length, 0.008 * length, 1.7 * radius], '#2c3038');
     const wheel = new Mesh(rim.geometry(), plain);
-    wheel.position.set(0.045 * length, 0.168 * length, 0);
+    wheel.position.set(0.05 * length, 0.16 * length, 0);
     group.add(wheel);
     group.visible = false;
     return { group, wheel };
