@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -145,7 +146,8 @@ class Api:
         run, query = await self._find(request), request.query_params
         steps = [one for one in query.get("steps", "").split(",") if one]
         text = await run_in_threadpool(timeline.shared_page, run, steps, query.get("track") or None)
-        headers = {"content-disposition": f'attachment; filename="{run.name}.html"'}
+        name = re.sub(r"[^A-Za-z0-9._-]", "_", run.name)
+        headers = {"content-disposition": f'attachment; filename="{name}.html"'}
         return Response(text, media_type="text/html", headers=headers)
 
     async def all_policies(self, request: Request) -> Response:

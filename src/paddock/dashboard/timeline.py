@@ -13,10 +13,11 @@ from paddock.core.results import drives_folder
 from paddock.dashboard.errors import Refused
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.policies import list_policies
-from paddock.racing.laps.archive import KeptEvaluation, kept_steps, read_evaluation, read_road
+from paddock.racing.laps.archive import MOST_KEPT, KeptEvaluation, kept_steps, read_evaluation, read_road
 from paddock.racing.race.share import share_page
 
 MOST_SHARED = 8
+MOST_LISTED = 2 * MOST_KEPT  # a folder from elsewhere may hold any number of files
 
 
 def timeline(run: RunFolder) -> list[dict[str, Any]]:
@@ -26,7 +27,7 @@ def timeline(run: RunFolder) -> list[dict[str, Any]]:
     for policy in list_policies(run.policy):
         names.setdefault(policy["agent_steps"], []).append(policy["name"])
     found = []
-    for steps in kept_steps(folder):
+    for steps in kept_steps(folder)[-MOST_LISTED:]:
         try:
             changed = (folder / f"step-{steps:012d}.json").lstat().st_mtime_ns
             drives = _summary(folder, steps, changed)
