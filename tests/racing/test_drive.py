@@ -275,7 +275,7 @@ def test_a_stuck_opponent_is_put_back_on_the_road(tmp_path, monkeypatch):
     folders = {"runs_dir": tmp_path / "runs", "laps_dir": tmp_path / "laps"}
     request = DriveRequest(track="oval", car="gt", against="classical", mode="ai", **folders)
     session = DrivingSession(grid := make_session(request), run := session_folder(grid, request), request)
-    session._begin()
+    session.begin()
     world, rival = grid.env.world, grid.rival
     with monkeypatch.context() as parked:
         parked.setattr(rival, "drive", lambda tick: np.zeros(2, np.float32))
