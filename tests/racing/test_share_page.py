@@ -1,5 +1,6 @@
 """The replay that `paddock race --share` writes: one file, opened from a folder in a real browser."""
 
+import base64
 import json
 import re
 import time
@@ -10,8 +11,8 @@ import pytest
 from paddock.core.errors import InputError
 from paddock.racing.laps.records import RecordedLap
 from paddock.racing.laps.replays import FINEST_STEP, MOST_POINTS, Drive, as_replay, replay_step
+from paddock.racing.race.page import share_race, write_race_page
 from paddock.racing.race.race import Race, Standing
-from paddock.racing.race.report import share_race
 from paddock.racing.race.share import LARGEST_PAGE, check_share, share_page
 from paddock.sim.reference.lap import reference_lap
 from paddock.sim.tracks.sources import load_track
@@ -94,8 +95,19 @@ def test_replays_of_many_laps_stay_within_their_points():
 
 
 def test_share_refuses_what_cannot_be_shared(tmp_path):
-    with pytest.raises(InputError, match="no lap to share"):
+    with pytest.raises(InputError, match="there is no lap to share"):
         share_race(tmp_path / "a.html", race())
     with pytest.raises(InputError, match=r"ends with \.html"):
         check_share(tmp_path / "a.txt")
     check_share(None)
+
+
+def test_race_page_has_the_same_replay_behind_a_button(browser, tmp_path):
+    one = race(("Ada", 1.02))
+    write_race_page(tmp_path / "race.html", one)
+    browser.open(tmp_path / "race.html")
+    button = "document.querySelector('a[download]')"
+    assert browser.run(f"{button}.textContent") == "Share replay"
+    content = base64.b64decode(browser.run(f"{button}.href").partition(",")[2])
+    assert content == share_race(tmp_path / "own.html", one).read_bytes()
+    assert browser.problems == []

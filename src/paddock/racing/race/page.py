@@ -8,10 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from paddock import __version__
+from paddock.core.errors import InputError
 from paddock.experiments.report.report import write_page
 from paddock.experiments.run import RunFolder
+from paddock.racing.laps.replays import Drive
 from paddock.racing.race.picture import race_picture
 from paddock.racing.race.race import Race, Standing
+from paddock.racing.race.share import share_page
+from paddock.racing.view import drawn_road
+from paddock.sim.cars.car import load_car
 
 SCRIPTS = ("charts.js", "race.js")
 
@@ -29,10 +34,28 @@ def write_race_page(file: Path, race: Race, *, video: Path | None = None, run: R
         "picture": _data("image/png", picture.getvalue()),
         "film": _data("video/mp4", video.read_bytes()) if video is not None else None,
         "learning": _learning(run) if run is not None else None,
+        "share": _data("text/html", replay.encode()) if (replay := race_replay(race)) is not None else None,
         "next": next_commands(run) if run is not None else [],
         "version": __version__,
     }
     write_page(file, title=data["title"], data=data, scripts=SCRIPTS)
+
+
+def race_replay(race: Race) -> str | None:
+    """The best lap of every driver as a page that plays them; None where nobody completed one."""
+    drives = [Drive.of_lap(one.lap, one.kind, one.name) for one in race.standings if one.lap is not None]
+    scene = drawn_road(race.track, race.car, load_car(race.car), race.reference)
+    return share_page(f"Race on {race.track.name}", scene, drives) if drives else None
+
+
+def share_race(file: Path, race: Race) -> Path:
+    """Write that page to a file of its own."""
+    text = race_replay(race)
+    if text is None:
+        raise InputError(f"there is no lap to share: nobody completed one on {race.track.name}.")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    return file
 
 
 def _data(kind: str, content: bytes) -> str:

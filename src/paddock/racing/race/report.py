@@ -14,15 +14,11 @@ from paddock.experiments.run import RunFolder
 from paddock.racing.laps.classical import NAME as CLASSICAL
 from paddock.racing.laps.film import film_lap, gif_lap
 from paddock.racing.laps.records import RecordedLap, write_lap
-from paddock.racing.laps.replays import Drive
-from paddock.racing.race.page import write_race_page
+from paddock.racing.race.page import share_race, write_race_page
 from paddock.racing.race.picture import race_picture
 from paddock.racing.race.race import AGENT, PERSON, Race
-from paddock.racing.race.share import write_share
 from paddock.racing.unseen import is_for_any_track, own_track, saved_environment, unseen_advice
-from paddock.racing.view import drawn_road
 from paddock.render.lap_time import format_lap_time
-from paddock.sim.cars.car import load_car
 
 
 def write_race(
@@ -56,13 +52,6 @@ def write_race(
     run = RunFolder(race.home) if (race.home / "config.yaml").is_file() else None
     write_race_page(files["page"], race, video=files.get("video"), run=run)
     return files
-
-
-def share_race(file: Path, race: Race) -> Path:
-    """The best lap of every driver as one page that plays them."""
-    drives = [Drive.of_lap(one.lap, one.kind, one.name) for one in race.standings if one.lap is not None]
-    scene = drawn_road(race.track, race.car, load_car(race.car), race.reference)
-    return write_share(file, f"Race on {race.track.name}", scene, drives)
 
 
 def best_agent_lap(race: Race) -> RecordedLap | None:

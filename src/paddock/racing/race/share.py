@@ -21,8 +21,7 @@ LARGEST_PAGE = 2_000_000  # bytes; what mail servers take without asking
 
 def share_page(title: str, scene: Mapping[str, Any], drives: Sequence[Drive]) -> str:
     """The page's text. scene: `track`, `car` and `reference` as a page draws them; drives: the first ones count."""
-    if not drives:
-        raise InputError("there is no lap to share: nobody completed one on this circuit.")
+    assert drives, "nothing to play"
     chosen = [*drives[:MOST_LAPS]]
     if (reference := _reference(scene.get("reference"))) is not None:
         chosen.append(reference)
@@ -41,14 +40,6 @@ def share_page(title: str, scene: Mapping[str, Any], drives: Sequence[Drive]) ->
     if len(text.encode()) > LARGEST_PAGE:
         raise InputError(f"the page would have more than {LARGEST_PAGE:,} bytes; share fewer or shorter laps.")
     return text
-
-
-def write_share(file: Path, title: str, scene: Mapping[str, Any], drives: Sequence[Drive]) -> Path:
-    """Write the page."""
-    text = share_page(title, scene, drives)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text, encoding="utf-8")
-    return file
 
 
 def check_share(file: Path | None) -> None:

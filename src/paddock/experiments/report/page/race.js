@@ -5,7 +5,7 @@ const data = JSON.parse(document.getElementById('data').textContent);
 function heading() {
   const facts = `${Math.round(data.length).toLocaleString('en')} m, car ${data.car}, reference lap ${lapTime(data.reference)}`;
   return html('header', { class: 'top' }, html('div', {}, html('h1', {}, data.title), html('p', { class: 'soft' }, facts)),
-    html('div', { class: 'tools' }, themeButton(), html('button', { type: 'button', onclick: () => print() }, 'Print')));
+    html('div', { class: 'tools' }, themeButton(), data.share ? html('a', { class: 'button', href: data.share, download: 'replay.html' }, 'Share replay') : null, html('button', { type: 'button', onclick: () => print() }, 'Print')));
 }
 function leaderboard() {
   const columns = [{ name: '', class: 'num' }, { name: 'Driver' }, { name: 'Kind' }, { name: 'Best lap', class: 'num' },
