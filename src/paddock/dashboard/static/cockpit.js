@@ -162,8 +162,8 @@ class Cockpit {
     const elapsed = Math.min((now - (this._last ?? now)) / 1000, 0.1);
     this._last = now;
     const { steer, throttle: wanted, brake } = this.inputs.update(elapsed, speed);
-    const isHeld = this.lights.holds(this.isWaiting && speed < 1, wanted > 0, now / 1000), throttle = isHeld ? 0 : wanted;
-    this.stage.third.lit = this.lights.isOn && this.lights.began !== null ? this.lights.lit : this.isWaiting ? 5 : 0;
+    const isHeld = this.lights.holds(this.isWaiting && speed < 1, wanted > 0, elapsed), throttle = isHeld ? 0 : wanted;
+    this.stage.third.lit = this.lights.isOn && this.lights.clock !== null ? this.lights.lit : this.isWaiting ? 5 : 0;
     this.state.lights = { lit: this.lights.lit, isHeld };
     this.state.input = { steer, throttle, brake };
     if (now - this.sent >= SEND_EVERY && document.hasFocus()) {

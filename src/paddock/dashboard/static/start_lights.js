@@ -33,12 +33,12 @@ export class StartLights {
   }
 
   restart() {
-    Object.assign(this, { began: null, isOver: false, hold: LEAST_HOLD + (MOST_HOLD - LEAST_HOLD) * Math.random() });
+    Object.assign(this, { clock: null, isOver: false, hold: LEAST_HOLD + (MOST_HOLD - LEAST_HOLD) * Math.random() });
     this._show(0, false);
   }
 
-  /** Whether the throttle has to wait. isWaiting: the car stands on the grid; now: s. */
-  holds(isWaiting, isOnThrottle, now) {
+  /** Whether the throttle has to wait. isWaiting: the car stands on the grid; elapsed: s since the last call, so that a slow page skips no lamp. */
+  holds(isWaiting, isOnThrottle, elapsed) {
     if (!isWaiting) {
       if (!this._wasMoving) this._show(0, false);
       this._wasMoving = true;
@@ -47,10 +47,10 @@ export class StartLights {
     if (this._wasMoving) this.restart();
     this._wasMoving = false;
     if (!this.isOn || this.isOver) return false;
-    if (this.began === null && !isOnThrottle) return false;
-    this.began ??= now;
-    const lit = Math.min(COUNT, 1 + Math.floor((now - this.began) / EVERY));
-    if (now - this.began > EVERY * (COUNT - 1) + this.hold) {
+    if (this.clock === null && !isOnThrottle) return false;
+    this.clock = this.clock === null ? 0 : this.clock + elapsed;
+    const lit = Math.min(COUNT, 1 + Math.floor(this.clock / EVERY));
+    if (this.clock > EVERY * (COUNT - 1) + this.hold) {
       this.isOver = true;
       this._show(0, true);
       this.onlamp(true);
