@@ -1,7 +1,7 @@
 // Everything that stands still: grass, road, kerbs, trees, hills, the gantry with its lights. x ahead of the plan, z = -y.
 
 import { BufferAttribute, BufferGeometry, CanvasTexture, CircleGeometry, Color, CylinderGeometry, DoubleSide, Group, IcosahedronGeometry,
-  InstancedMesh, LinearMipmapNearestFilter, Matrix4, Mesh, MeshBasicMaterial, MeshLambertMaterial, Quaternion, RepeatWrapping, Vector3 } from '../vendor/three.module.min.js';
+  InstancedMesh, LinearMipmapNearestFilter, Matrix4, Mesh, MeshBasicMaterial, MeshLambertMaterial, Quaternion, RepeatWrapping, Sphere, Vector3 } from '../vendor/three.module.min.js';
 import { PALETTES } from '../kit/ground.js';
 import { Shapes } from './shapes.js';
 
@@ -11,6 +11,7 @@ export const SKIES = {
 };
 const SUN = [0.5, 0.72, 0.42]; // towards it
 const LAMPS = 5;
+const PIECES = 14; // of a layer of the ground: what is out of sight is not drawn
 
 /** Pseudo-random numbers that are the same on every visit. */
 function numbers(seed) {
@@ -64,14 +65,20 @@ class Flat {
 
   /** Ground lies in one plane: it is painted in the order of its layers, and nothing flickers. */
   mesh(layer, material) {
-    const made = new BufferGeometry();
-    made.setAttribute('position', new BufferAttribute(new Float32Array(this.points.flatMap(([x, y]) => [x, 0, -y])), 3));
-    if (this.tile) made.setAttribute('uv', new BufferAttribute(new Float32Array(this.points.flatMap(([x, y]) => [x / this.tile, y / this.tile])), 2));
-    made.setIndex(this.order);
-    const mesh = new Mesh(made, material);
-    mesh.renderOrder = layer - 100;
-    mesh.frustumCulled = false;
-    return mesh;
+    const position = new BufferAttribute(new Float32Array(this.points.flatMap(([x, y]) => [x, 0, -y])), 3), group = new Group();
+    const uv = this.tile ? new BufferAttribute(new Float32Array(this.points.flatMap(([x, y]) => [x / this.tile, y / this.tile])), 2) : null;
+    const length = 3 * Math.max(2, Math.ceil(this.order.length / 3 / PIECES));
+    for (let from = 0; from < this.order.length; from += length) {
+      const piece = this.order.slice(from, from + length), made = new BufferGeometry();
+      made.setAttribute('position', position);
+      if (uv) made.setAttribute('uv', uv);
+      made.setIndex(piece);
+      made.boundingSphere = new Sphere().setFromPoints(piece.map((k) => new Vector3(this.points[k][0], 0, -this.points[k][1])));
+      const mesh = new Mesh(made, material);
+      mesh.renderOrder = layer - 100;
+      group.add(mesh);
+    }
+    return group;
   }
 }
 

@@ -165,11 +165,17 @@ export class World3D {
     shadowPlane.position.set(x, 0, z);
   }
 
+  /** Whether a car may be in the picture: ahead of the camera, or beside it. */
+  _sees({ x, y }, far) {
+    const dx = x - this.camera.position.x, dy = y + this.camera.position.z;
+    return Math.hypot(dx, dy) < far && dx * Math.cos(this.heading) + dy * Math.sin(this.heading) > -this.car.length;
+  }
+
   _place(cars, followed, paint, ghosts, isInside) {
     const { length, width } = this.car, tone = new Color(), far = 500 * this.circuit.unit;
     let [count, shadows] = [0, 0];
     cars.forEach((pose, index) => {
-      if (!pose || Math.hypot(pose.x - this.camera.position.x, -pose.y - this.camera.position.z) > far) return;
+      if (!pose || !this._sees(pose, far)) return;
       this.blobs.setMatrixAt(shadows, poseMatrix(pose, 1.02 * length, 1.06 * width));
       shadows += 1;
       if (index === followed || count >= MOST_CARS || (isInside && isOn(pose, cars[followed], 0.8 * length))) return;
