@@ -102,7 +102,7 @@ class RacingView:
 
     def _build(self, index: int) -> dict[str, Any]:
         world = self._world
-        track, car, rays = world.tracks[index], self._env._car, world.settings.rays
+        track, rays = world.tracks[index], world.settings.rays
         reach = None
         if rays is not None:
             angles = [round(float(angle), 5) for angle in rays.ray_angles()]
@@ -111,14 +111,7 @@ class RacingView:
         return {
             "kind": "racing",
             "dt": world.settings.time_step,
-            "car": {
-                "name": self._env.config.car,
-                "length": car.length,
-                "width": car.width,
-                "top_speed": car.top_speed,
-                "steer_limit": car.steer_limit,
-                "outline": drawn_outline(),
-            },
+            "car": drawn_car(self._env),
             "cars": self.count,
             "group": world.settings.group_size,
             "track": drawn_track(track),
@@ -132,6 +125,19 @@ class RacingView:
         if "reference" in self._env.__dict__:
             return self._env.reference.laps[index]
         return reference_lap(track, self._env._car) if kept_line(track, self._env._car) is not None else None
+
+
+def drawn_car(env: RacingVectorEnv) -> dict[str, Any]:
+    """The car of an environment: sizes in m, and the outlines that it is drawn with."""
+    car = env._car
+    return {
+        "name": env.config.car,
+        "length": car.length,
+        "width": car.width,
+        "top_speed": car.top_speed,
+        "steer_limit": car.steer_limit,
+        "outline": drawn_outline(),
+    }
 
 
 def drawn_track(track: Track) -> dict[str, Any]:

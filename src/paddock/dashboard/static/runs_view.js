@@ -2,17 +2,19 @@
 
 import { get, repeat } from './api.js';
 import { ago, button, compact, duration, empty, html, number, replace, statusChip } from './dom.js';
+import { firstScreen } from './first_screen.js';
 
 export async function openRuns(main, _, state) {
   document.title = 'Paddock';
   const chosen = new Set();
-  let rows = [], text = '';
+  let rows = [], text = '', first = null;
   const filter = html('input', { type: 'search', placeholder: 'Filter by name, experiment, tag…', 'aria-label': 'Filter the runs',
     oninput: () => { text = filter.value.toLowerCase(); draw(); } });
   const compare = html('a', { class: 'button', hidden: true }, 'Compare');
   const body = html('div', {});
   const tools = html('div', { class: 'row' }, filter, compare, html('a', { class: 'button strong', href: '#/new' }, 'Start a run'));
-  replace(main, html('header', { class: 'head' }, html('div', {}, html('h1', {}, 'Runs'), html('p', { class: 'soft', id: 'counts' })), tools), body);
+  const head = html('header', { class: 'head' }, html('div', {}, html('h1', {}, 'Runs'), html('p', { class: 'soft', id: 'counts' })), tools);
+  replace(main, head, body);
 
   function pick(id, on) {
     if (on) chosen.add(id);
@@ -28,7 +30,13 @@ export async function openRuns(main, _, state) {
     filter.hidden = rows.length < 2;
     const live = rows.filter((row) => row.is_live).length;
     document.getElementById('counts').textContent = rows.length ? `${rows.length} in this folder, ${live} running` : '';
-    if (!rows.length) return replace(body, nothing());
+    head.hidden = !rows.length;
+    if (!rows.length) {
+      first ??= firstScreen();
+      return body.contains(first.element) ? undefined : replace(body, first.element);
+    }
+    first?.close();
+    first = null;
     if (!seen.length) return replace(body, empty('No run matches', `Nothing here has “${text}” in its name, experiment or tags.`,
       button('Show all', () => { filter.value = text = ''; draw(); })));
     return replace(body, table(seen, chosen, pick));
@@ -41,17 +49,11 @@ export async function openRuns(main, _, state) {
     rows = found;
     if (!body.contains(document.activeElement) || document.activeElement.tagName !== 'INPUT') draw();
   }, 2.5, (error) => { if (!rows.length) replace(body, empty('No answer', error.message)); });
-  return stop;
+  return () => { stop(); first?.close(); };
 }
 
 const sorted = (rows) => [...rows].sort((a, b) => Number(b.is_live) - Number(a.is_live)
   || String(b.started ?? '').localeCompare(String(a.started ?? '')));
-
-function nothing() {
-  return empty('No runs yet', 'Start one and watch dozens of cars learn to race: the first laps take about a minute.',
-    html('a', { class: 'button strong', href: '#/new' }, 'Start a run'), html('a', { class: 'button', href: '#/drive' }, 'Take the wheel'),
-    html('code', {}, 'paddock train racing'));
-}
 
 const address = (row) => `#/${row.kind === 'driving' ? 'drive' : 'run'}/${encodeURIComponent(row.id)}`;
 
