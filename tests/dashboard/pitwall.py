@@ -25,11 +25,14 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 AWAY = ("ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE", "WebSocket connection to")
 
 
+ACCESSIBILITY = Path(__file__).with_name("accessibility.js")
+
+
 class Server:
     """`paddock dashboard` in a folder of its own."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder, self.options = folder, options
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
@@ -39,6 +42,7 @@ class Server:
 
     def start(self) -> None:
         command = [sys.executable, "-m", "paddock", "dashboard", "--no-browser", "--port", str(self.port)]
+        command += self.options
         with (self.folder / "server.log").open("ab") as log:
             self.process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
         give_up = time.monotonic() + PATIENCE
@@ -129,3 +133,8 @@ def start_run(page, *, experiment: str = "racing", overrides: list[str] | None =
     page.get_by_role("button", name="Start", exact=True).click()
     page.wait_for_url("**/#/run/*")
     return page.url.rpartition("/")[2]
+
+
+def assert_accessible(page) -> None:
+    """Every control has a name, and text has a contrast of at least 4.5:1."""
+    assert page.evaluate(ACCESSIBILITY.read_text()) == []

@@ -1,7 +1,6 @@
 // One run: its picture, its controls, its curves and its record, live while it lives.
 
 import { get, runDetails } from './api.js';
-import { Charts } from './charts.js';
 import { Controls, Rewards } from './controls.js';
 import { Director } from './director.js';
 import { compact, duration, empty, html, isNumber, lapTime, number, replace, statusChip, toast, write } from './dom.js';
@@ -22,16 +21,19 @@ import { Workers } from './workers.js';
 const ENDS = new Set(['finished', 'stopped', 'failed', 'crashed', 'damaged', 'pruned']);
 const MEANING = { 'Steps/s': 'Agent steps per second of wall clock, learning and evaluation included' };
 
+/** The library that draws curves is half of the page's size: it comes with the first run that is opened. */
+const loadCharts = () => import('./charts.js');
+
 export async function openRun(main, { id }, state) {
-  const details = await runDetails(id);
+  const [details, { Charts }] = await Promise.all([runDetails(id), loadCharts()]);
   document.title = `${details.name} · Paddock`;
-  const page = new RunPage(id, details, state);
+  const page = new RunPage(id, details, state, Charts);
   replace(main, page.element);
   return () => page.close();
 }
 
 class RunPage {
-  constructor(id, details, state) {
+  constructor(id, details, state, Charts) {
     Object.assign(this, { id, details, state });
     this.stage = new Stage(id, { onframe: (stage) => this._frame(stage) });
     this.isRacing = (details.environment ?? '').split('/')[0] === 'racing';
@@ -316,7 +318,7 @@ class RunPage {
 
 /** Curves of several runs over each other. */
 export async function openComparison(main, { id }) {
-  const ids = id.split(',').filter(Boolean), rows = await get('/api/runs');
+  const ids = id.split(',').filter(Boolean), [rows, { Charts }] = await Promise.all([get('/api/runs'), loadCharts()]);
   const runs = ids.map((one) => rows.find((row) => row.id === one)).filter(Boolean);
   if (!runs.length) {
     replace(main, empty('Nothing to compare', 'None of these runs is in this folder.', html('a', { class: 'button', href: '#/' }, 'All runs')));

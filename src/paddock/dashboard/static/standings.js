@@ -55,7 +55,7 @@ export class Standings {
   setFacts(latest, laps, length) {
     const finish = latest['eval/finish_rate'], far = latest['collect/distance'];
     const told = [
-      isNumber(finish) ? `${Math.round(100 * finish)} % of evaluated starts finished` : 'not evaluated yet',
+      isNumber(finish) ? `${Math.round(100 * finish)} % of evaluated starts finished` : null,
       isNumber(far) && length ? `training cars drive ${(far / length).toFixed(2)} laps per attempt` : null,
       laps?.count ? `${laps.count} laps seen` : null,
     ];

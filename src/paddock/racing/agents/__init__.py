@@ -1,4 +1,4 @@
-"""Trained agents that ship with Paddock: one for each car on the default circuit, and one for any circuit.
+"""Trained agents that ship with Paddock: one for each car on the default circuit, and one for all shipped circuits.
 
 Each folder is a saved policy with a `replay.json`, written by `paddock export-policy RUN --format agent`;
 docs/agents.md has the commands. Finding them needs neither torch nor the simulator.
@@ -14,7 +14,7 @@ from paddock.core.reading import DamagedError, read_json
 
 FOLDER = Path(__file__).parent
 AGENT = "agent"  # on the command line: the shipped agent that fits; `agent/NAME` is a certain one
-ANY_TRACK = "any_track"
+ALL_CIRCUITS = "all_circuits"
 DEFAULT_CAR, DEFAULT_TRACK = "gt", "meadow"
 REPLAY = "replay.json"
 
@@ -40,11 +40,12 @@ def agent_folder(given: str, *, track: str | None = None, car: str | None = None
 def _fitting(track: str | None, car: str | None) -> str:
     """Only one agent knows more than the default circuit, and it drives one car."""
     is_elsewhere = track not in (None, DEFAULT_TRACK)
-    return ANY_TRACK if is_elsewhere and car in (None, DEFAULT_CAR) else car or DEFAULT_CAR
+    has_one = ALL_CIRCUITS in agent_names() and car in (None, DEFAULT_CAR)
+    return ALL_CIRCUITS if is_elsewhere and has_one else car or DEFAULT_CAR
 
 
 def describe_agents() -> list[dict[str, Any]]:
-    """Name, car, tracks of the training and best lap of each, for a list to choose from."""
+    """Name, car, tracks of the training, and the best lap with its track, of each: for a list to choose from."""
     return [_describe(name) for name in agent_names()]
 
 
@@ -60,13 +61,13 @@ def read_replay(name: str = DEFAULT_CAR) -> dict[str, Any] | None:
 def _describe(name: str) -> dict[str, Any]:
     environment = read_json(FOLDER / name / "policy.json")["environment"]
     replay = read_replay(name) or {}
-    procedural, track = int(environment.get("procedural") or 0), environment["track"]
+    track = environment["track"]
+    tracks = track if isinstance(track, list) else [track]
     times = [lap["lap_time"] for lap in replay.get("laps", [])]
     return {
         "name": name,
         "car": environment["car"],
-        "track": None if procedural else track,
-        "tracks": [] if procedural else [track],
-        "procedural": procedural,
+        "track": replay["scene"]["track"]["name"] if replay else None,
+        "tracks": tracks,
         "lap_time": min(times, default=None),
     }
