@@ -11,7 +11,8 @@ from playwright.sync_api import expect
 SHORT = [
     "environment.track=oval", "environment.num_envs=16", "workflow.rollout_steps=640", "workflow.minibatch_size=320",
     "workflow.epochs=1", "training.total_steps=600_000", "evaluation.episodes=2",
-    "training.phases.train.workflow_hooks.evaluate.every_steps=3000", "logging.every_steps=640", "logging.tensorboard=false",
+    "training.phases.train.workflow_hooks.evaluate.every_steps=3000", "logging.every_steps=640",
+    "logging.tensorboard=false",
 ]  # fmt: skip
 REWARD = "def crawl(params):\n    '''Pays for being slow.'''\n    return 1.0 / (1.0 + params['speed'])\n"
 OWN = "# @package _global_\n# My own small race.\ndefaults:\n  - racing\n  - _self_\n"

@@ -62,6 +62,7 @@ function failure(error) {
 onReachable((isReachable) => {
   link.textContent = isReachable ? '' : 'Server not reachable, reconnecting…';
   document.body.classList.toggle('away', !isReachable);
+  if (isReachable) for (const note of document.querySelectorAll('.toast.bad')) if (note.textContent.startsWith('The server does not answer')) note.remove();
 });
 document.getElementById('skip').addEventListener('click', (event) => {
   event.preventDefault();
