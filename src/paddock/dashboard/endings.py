@@ -64,6 +64,8 @@ def _laps(result: dict[str, Any]) -> dict[str, Any]:
 
 def film_names(run: RunFolder) -> list[str]:
     """Films of the run, newest first."""
+    if run.videos.is_symlink():
+        return []
     files = [file for file in run.videos.glob("*.mp4") if FILM.fullmatch(file.name) and not file.is_symlink()]
     return [file.name for file in sorted(files, key=lambda file: file.lstat().st_mtime, reverse=True)]
 

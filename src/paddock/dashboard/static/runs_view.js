@@ -13,7 +13,8 @@ export async function openRuns(main, _, state) {
   const compare = html('a', { class: 'button', hidden: true }, 'Compare');
   const body = html('div', {});
   const tools = html('div', { class: 'row' }, filter, compare, html('a', { class: 'button strong', href: '#/new' }, 'Start a run'));
-  const head = html('header', { class: 'head' }, html('div', {}, html('h1', {}, 'Runs'), html('p', { class: 'soft', id: 'counts' })), tools);
+  const counts = html('p', { class: 'soft' });
+  const head = html('header', { class: 'head' }, html('div', {}, html('h1', {}, 'Runs'), counts), tools);
   replace(main, head, body);
 
   function pick(id, on) {
@@ -29,12 +30,13 @@ export async function openRuns(main, _, state) {
       .toLowerCase().includes(text));
     filter.hidden = rows.length < 2;
     const live = rows.filter((row) => row.is_live).length;
-    document.getElementById('counts').textContent = rows.length ? `${rows.length} in this folder, ${live} running` : '';
-    head.hidden = !rows.length;
+    counts.textContent = rows.length ? `${rows.length} in this folder, ${live} running` : '';
     if (!rows.length) {
+      head.remove();
       first ??= firstScreen();
       return body.contains(first.element) ? undefined : replace(body, first.element);
     }
+    if (!head.isConnected && body.isConnected) main.prepend(head);
     first?.close();
     first = null;
     if (!seen.length) return replace(body, empty('No run matches', `Nothing here has “${text}” in its name, experiment or tags.`,
@@ -58,6 +60,7 @@ const sorted = (rows) => [...rows].sort((a, b) => Number(b.is_live) - Number(a.i
 const address = (row) => `#/${row.kind === 'driving' ? 'drive' : 'run'}/${encodeURIComponent(row.id)}`;
 
 function table(rows, chosen, pick) {
+  const counts = html('p', { class: 'soft' });
   const head = ['', 'Run', 'Status', 'Experiment', 'Algorithm', 'Steps', 'Time', 'Score', 'Started'];
   return html('div', { class: 'card flush' }, html('table', { class: 'runs' },
     html('thead', {}, html('tr', {}, head.map((title, k) => html('th', { class: k >= 5 && k <= 7 ? 'num' : '', scope: 'col' },
