@@ -1,6 +1,6 @@
 // One run: its picture, its controls, its curves and its record, live while it lives.
 
-import { get, runDetails } from './api.js';
+import { get, repeat, runDetails } from './api.js';
 import { Controls, Rewards } from './controls.js';
 import { Director } from './director.js';
 import { compact, duration, empty, html, isNumber, lapTime, number, replace, statusChip, toast, write } from './dom.js';
@@ -19,6 +19,7 @@ import { TrainingLaps } from './training_laps.js';
 import { Workers } from './workers.js';
 
 const ENDS = new Set(['finished', 'stopped', 'failed', 'crashed', 'damaged', 'pruned']);
+const SILENCE = 4000; // ms
 const MEANING = { 'Steps/s': 'Agent steps per second of wall clock, learning and evaluation included' };
 
 /** The library that draws curves is half of the page's size: it comes with the first run that is opened. */
@@ -34,7 +35,7 @@ export async function openRun(main, { id }, state) {
 
 class RunPage {
   constructor(id, details, state, Charts) {
-    Object.assign(this, { id, details, state });
+    Object.assign(this, { id, details, state, _heard: performance.now() });
     this.stage = new Stage(id, { onframe: (stage) => this._frame(stage) });
     this.isRacing = (details.environment ?? '').split('/')[0] === 'racing';
     this.policies = new Policies(id, this.isRacing);
@@ -64,6 +65,8 @@ class RunPage {
       this._bestLap(this.charts.data.get(id)?.get('eval/best_lap')?.y ?? []);
       this._curves();
     });
+    // A run may begin and end between two tries of the server to reach it: what is said to run and is silent is asked for.
+    this._endAsking = repeat(async () => { if (!this.isOver && performance.now() - this._heard > SILENCE) await this._refresh(); }, SILENCE / 1000);
     addEventListener('keydown', this._keys = (event) => this._key(event));
   }
 
@@ -84,6 +87,7 @@ class RunPage {
 
   close() {
     removeEventListener('keydown', this._keys);
+    this._endAsking();
     this.standings.close();
     this.live.close();
     this.stage.close();
@@ -209,7 +213,7 @@ class RunPage {
   _show(details) {
     this.details = details;
     replace(this.chip, statusChip(details.status));
-    const isOver = !details.is_live && ENDS.has(details.status);
+    const isOver = (this.isOver = !details.is_live && ENDS.has(details.status));
     if (isOver && this.ending.shown !== details.agent_steps + details.status) {
       this.ending.shown = details.agent_steps + details.status;
       this.ending.show(details);
@@ -232,7 +236,7 @@ class RunPage {
 
   _status(status) {
     this.state.status = status;
-    const now = performance.now();
+    const now = (this._heard = performance.now());
     if (!this.details.can?.length && now - (this._asked ?? 0) > 1000) { // it was only starting when we asked
       this._asked = now;
       this._refresh();
