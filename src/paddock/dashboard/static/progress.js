@@ -27,8 +27,9 @@ export class Progress {
   update({ agent_steps: steps = 0, seconds = 0, steps_per_second: pace }, isOver = false) {
     const newest = isNumber(pace) && pace > 0 ? pace : steps / seconds;
     this.pace = isNumber(this.pace) ? (1 - SMOOTH) * this.pace + SMOOTH * newest : newest;
-    const { total_steps: total } = this.training, { share, left } = remaining(this.training, steps, seconds, this.pace);
-    write(this.steps, isNumber(total) ? `${compact(steps)} of ${compact(total)} steps` : `${compact(steps)} steps`);
+    const { total_steps: total, max_seconds: longest } = this.training, { share, left } = remaining(this.training, steps, seconds, this.pace);
+    const clock = isNumber(longest) && longest > 0 ? ` · ${duration(seconds)} of ${duration(longest)}` : '';
+    write(this.steps, `${compact(steps)}${isNumber(total) ? ` of ${compact(total)}` : ''} steps${clock}`);
     write(this.left, isOver ? `took ${duration(seconds)}` : isNumber(left) ? `about ${duration(left)} left` : duration(seconds));
     this.track.hidden = share === null;
     if (share === null) return;
