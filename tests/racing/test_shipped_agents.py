@@ -6,6 +6,7 @@ from paddock.core.errors import InputError
 from paddock.orchestration.subject import find_subject
 from paddock.racing.agents import FOLDER, agent_folder, agent_names, describe_agents, read_replay
 from paddock.racing.agents.export import export_agent
+from paddock.racing.board import lap_board
 from paddock.racing.drive.setup import DriveRequest, opponent_folder
 from paddock.sim.cars.car import CARS
 
@@ -40,3 +41,9 @@ def test_an_exported_agent_drives_the_lap_that_it_ships_with(tmp_path):
     assert values["best_lap"] == pytest.approx(read_replay()["laps"][0]["lap_time"], abs=0.02)
     assert values["finish_rate"] == 1.0
     assert values["bytes"] < MOST_BYTES / 5
+
+
+def test_lap_board_of_the_default_circuit_is_sorted_and_has_the_shipped_agent(tmp_path):
+    rows = lap_board("meadow", "gt", tmp_path)
+    assert [row["kind"] for row in rows] == ["reference", "shipped", "classical"]
+    assert [row["lap_time"] for row in rows] == sorted(row["lap_time"] for row in rows)
