@@ -21,17 +21,14 @@ MOST_STARTS = 100
 TERMINAL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[^\S\n ]|[\x00-\x09\x0b-\x1f\x7f]")
 
 
-def read_replay_of(run: RunFolder, which: str) -> dict[str, Any]:
-    """The circuit and the laps of the run's best or latest evaluation."""
+def read_replay_of(run: RunFolder, which: str) -> dict[str, Any] | None:
+    """The circuit and the laps of the run's best or latest evaluation; None where there was none of laps yet."""
     if which not in WHICH:
         raise Refused(f"which is '{which[:40]}'; allowed: {', '.join(WHICH)}.")
     try:
-        replay = replay_of(read_result(run.result_file(which)))
+        return replay_of(read_result(run.result_file(which)))
     except InputError:
-        replay = None
-    if replay is None:
-        raise Refused(f"run '{run.name}' has no laps yet; they come with its first evaluation.", 404)
-    return replay
+        return None
 
 
 def describe_ending(run: RunFolder) -> dict[str, Any]:

@@ -23,8 +23,8 @@ export class EvaluationReplay {
 
   async _show() {
     try {
-      const replay = await runReplay(this.id, 'latest'), cars = evaluationDrives(replay) ?? bestLap(replay);
-      if (!cars) throw new Error('No car of the last evaluation came round; there is nothing to watch.');
+      const replay = await runReplay(this.id, 'latest'), cars = replay && (evaluationDrives(replay) ?? bestLap(replay));
+      if (!cars) throw new Error('Nothing of the last evaluation was kept to be watched.');
       if (!this.isOn) this._before = { playback: this.view.playback, scene: this.view.scene, ghosts: new Map(this.view.ghosts) };
       this.isOn = true;
       this.view.fit();

@@ -1,4 +1,4 @@
-"""Trained agents that ship with Paddock: one for each car on the default circuit, and one for all shipped circuits.
+"""Trained agents that ship with Paddock: one for each car, on the default circuit.
 
 Each folder is a saved policy with a `replay.json`, written by `paddock export-policy RUN --format agent`;
 docs/agents.md has the commands. Finding them needs neither torch nor the simulator.
@@ -14,8 +14,7 @@ from paddock.core.reading import DamagedError, read_json
 
 FOLDER = Path(__file__).parent
 AGENT = "agent"  # on the command line: the shipped agent that fits; `agent/NAME` is a certain one
-ALL_CIRCUITS = "all_circuits"
-DEFAULT_CAR, DEFAULT_TRACK = "gt", "meadow"
+DEFAULT_CAR = "gt"
 REPLAY = "replay.json"
 
 
@@ -29,19 +28,12 @@ def is_agent(given: str) -> bool:
     return given == AGENT or given.startswith(f"{AGENT}/")
 
 
-def agent_folder(given: str, *, track: str | None = None, car: str | None = None) -> Path:
-    """The folder of a shipped agent: the one that is named, or the one for this car and track."""
-    name = given.partition("/")[2] or _fitting(track, car)
+def agent_folder(given: str, *, car: str | None = None) -> Path:
+    """The folder of a shipped agent: the one that is named, or the one for this car."""
+    name = given.partition("/")[2] or car or DEFAULT_CAR
     if name not in agent_names():
         raise unknown_choice("shipped agent", name, agent_names())
     return FOLDER / name
-
-
-def _fitting(track: str | None, car: str | None) -> str:
-    """Only one agent knows more than the default circuit, and it drives one car."""
-    is_elsewhere = track not in (None, DEFAULT_TRACK)
-    has_one = ALL_CIRCUITS in agent_names() and car in (None, DEFAULT_CAR)
-    return ALL_CIRCUITS if is_elsewhere and has_one else car or DEFAULT_CAR
 
 
 def describe_agents() -> list[dict[str, Any]]:

@@ -109,7 +109,7 @@ def opponent_folder(request: DriveRequest) -> Path:
     """The folder of the policy that a person races against: a shipped agent, or one of this person's."""
     given = str(request.against)
     if is_agent(given):
-        return agent_folder(given, track=request.track, car=request.car)
+        return agent_folder(given, car=request.car)
     return find_policy(given, request.runs_dir)
 
 
