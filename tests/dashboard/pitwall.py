@@ -87,6 +87,7 @@ class Pages:
         self.browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
         self.problems: list[str] = []
         self.requests: list[str] = []
+        self.refusals: list[str] = []
 
     def open(self, address: str, *, width: int = 1280, height: int = 800, **options):
         """A window at an address of a server; its owner has the token."""
@@ -98,6 +99,7 @@ class Pages:
         page.on("console", lambda said: said.type in ("error", "warning") and self.problems.append(said.text))
         page.on("pageerror", lambda error: self.problems.append(str(error)))
         page.on("request", lambda request: self.requests.append(request.url))
+        page.on("response", lambda got: got.status >= 400 and self.refusals.append(f"{got.status} {got.url}"))
         page.on("websocket", lambda opened: self.requests.append(opened.url))
         page.set_default_timeout(1000 * PATIENCE)
         page.goto(address)
@@ -108,7 +110,7 @@ class Pages:
         """No complaint, and nobody else was asked. `away`: the server was; `refused`: so many answers of 400 up."""
         problems = [text for text in self.problems if not (away and any(known in text for known in AWAY))]
         answers = [text for text in problems if "the server responded with a status of 4" in text]
-        assert (len(answers), [text for text in problems if text not in answers]) == (refused, [])
+        assert (len(answers), [text for text in problems if text not in answers]) == (refused, []), self.refusals
         place = address.partition("//")[2]
         outside = [
             url
