@@ -144,7 +144,7 @@ class StartPage {
 /** A menu; choices: [value, label, hint?]. more: [label, choices] of a second group. */
 function picker(label, choices, { isRacing = false, more = null } = {}) {
   const option = ([value, text, hint]) => html('option', { value, title: hint || null }, text);
-  const menu = html('select', {}, html('option', { value: '' }, AS_IT_IS), choices.map(option),
+  const menu = html('select', { 'aria-label': label }, html('option', { value: '' }, AS_IT_IS), choices.map(option),
     more ? html('optgroup', { label: more[0] }, more[1].map(option)) : null);
   return { menu, isRacing, row: field(label, menu) };
 }
