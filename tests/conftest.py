@@ -87,6 +87,7 @@ SLOW_TESTS = (
     "racing/test_person_beside_agent.py*channel*",
     "racing/test_racing_realtime.py*process*",
     "racing/test_record.py*",
+    "racing/test_shipped_agents.py*exported*",
     "rollout/test_actor.py*",
     "rollout/test_onnx_export.py*",
     "security/*",

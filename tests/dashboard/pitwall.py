@@ -26,11 +26,14 @@ WEBGL_FLAGS = ["--no-sandbox", "--disable-dev-shm-usage", "--use-angle=swiftshad
 AWAY = ("ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE", "WebSocket connection to")
 
 
+ACCESSIBILITY = Path(__file__).with_name("accessibility.js")
+
+
 class Server:
     """`paddock dashboard` in a folder of its own."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder, self.options = folder, options
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
@@ -40,6 +43,7 @@ class Server:
 
     def start(self) -> None:
         command = [sys.executable, "-m", "paddock", "dashboard", "--no-browser", "--port", str(self.port)]
+        command += self.options
         with (self.folder / "server.log").open("ab") as log:
             self.process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
         give_up = time.monotonic() + PATIENCE
@@ -84,6 +88,7 @@ class Pages:
         self.browser = playwright.chromium.launch(executable_path=program, args=flags)
         self.problems: list[str] = []
         self.requests: list[str] = []
+        self.refusals: list[str] = []
 
     def open(self, address: str, *, width: int = 1280, height: int = 800, **options):
         """A window at an address of a server; its owner has the token."""
@@ -95,6 +100,7 @@ class Pages:
         page.on("console", lambda said: said.type in ("error", "warning") and self.problems.append(said.text))
         page.on("pageerror", lambda error: self.problems.append(str(error)))
         page.on("request", lambda request: self.requests.append(request.url))
+        page.on("response", lambda got: got.status >= 400 and self.refusals.append(f"{got.status} {got.url}"))
         page.on("websocket", lambda opened: self.requests.append(opened.url))
         page.set_default_timeout(1000 * PATIENCE)
         page.goto(address)
@@ -105,7 +111,7 @@ class Pages:
         """No complaint, and nobody else was asked. `away`: the server was; `refused`: so many answers of 400 up."""
         problems = [text for text in self.problems if not (away and any(known in text for known in AWAY))]
         answers = [text for text in problems if "the server responded with a status of 4" in text]
-        assert (len(answers), [text for text in problems if text not in answers]) == (refused, [])
+        assert (len(answers), [text for text in problems if text not in answers]) == (refused, []), self.refusals
         place = address.partition("//")[2]
         outside = [
             url
@@ -130,3 +136,11 @@ def start_run(page, *, experiment: str = "racing", overrides: list[str] | None =
     page.get_by_role("button", name="Start", exact=True).click()
     page.wait_for_url("**/#/run/*")
     return page.url.rpartition("/")[2]
+
+
+def assert_accessible(page) -> None:
+    """Every control has a name, and text has a contrast of at least 4.5:1."""
+    page.emulate_media(reduced_motion="reduce")  # colours at rest: a new event glows for a moment
+    found = page.evaluate(ACCESSIBILITY.read_text())
+    page.emulate_media(reduced_motion="no-preference")
+    assert found == []

@@ -7,12 +7,12 @@ import pytest
 from pitwall import seen
 from playwright.sync_api import expect
 
-LOADED_WHEN_ASKED_FOR = {"kit/replay.js", "kit/share.js"}
+LOADED_WHEN_ASKED_FOR = {"charts.js", "vendor/uPlot.esm.js", "kit/replay.js", "kit/share.js"}
 
 
 def test_it_says_what_is_wrong_and_what_to_do(empty_server, pages):
     page = pages.open(empty_server.address)
-    expect(page.get_by_role("heading", name="No runs yet")).to_be_visible()
+    expect(page.get_by_role("heading", name="Teach a car to race")).to_be_visible()
     expect(page.get_by_text("paddock train racing")).to_be_visible()
     page.goto(f"{empty_server.address}#/run/nothing-like-it")
     expect(page.get_by_role("heading", name="Not here")).to_be_visible()

@@ -82,10 +82,10 @@ def test_the_file_that_the_browser_is_given_opens_the_page_of_its_owner(printed,
     ports = [re.search(r":(\d+)/", address)[1] for address in (first, second)]
     home = os.environ["PADDOCK_HOME"]
     page = pages.open_printed(f"file://{os.path.abspath(home)}/dashboard/{ports[0]}.html")
-    expect(page.get_by_role("heading", name="No runs yet")).to_be_visible()
+    expect(page.get_by_role("heading", name="Teach a car to race")).to_be_visible()
     assert page.url == f"http://127.0.0.1:{ports[0]}/"
     page.goto(second)
-    expect(page.get_by_role("heading", name="No runs yet")).to_be_visible()
+    expect(page.get_by_role("heading", name="Teach a car to race")).to_be_visible()
     page.goto(f"http://127.0.0.1:{ports[0]}/#/new")
     expect(page.get_by_role("heading", name="Start a run")).to_be_visible()
     cookies = page.context.cookies()

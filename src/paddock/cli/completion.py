@@ -38,8 +38,8 @@ def complete_runs(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def complete_opponents(context: typer.Context, incomplete: str) -> list[str]:
-    """The classical driver, and runs."""
-    return [*_beginning([CLASSICAL], incomplete), *complete_runs(context, incomplete)]
+    """The classical driver, the shipped agent, and runs."""
+    return [*_beginning([CLASSICAL, "agent"], incomplete), *complete_runs(context, incomplete)]
 
 
 def complete_tracks(context: typer.Context, incomplete: str) -> list[str]:

@@ -29,16 +29,23 @@ def dashboard(
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address, open nothing.")] = False,
     runs_dir: RunsDirOption = RUNS,
     laps: Annotated[Path, typer.Option(metavar="DIR", help="Folder of recorded human laps.")] = Path("laps"),
+    mine: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Folder of your own experiments (*.yaml) and reward functions (*.py), to start with."
+        ),
+    ] = None,
 ) -> None:
     """Open the page; it attaches to running experiments and starts new ones."""
     import webbrowser
 
     from paddock.dashboard.access import open_access, published
     from paddock.dashboard.guard import is_local
+    from paddock.dashboard.mine import Mine
     from paddock.dashboard.server import Dashboard, listen, make_app, serve
 
     access = open_access()
-    board = Dashboard(runs_dir, laps, access)
+    board = Dashboard(runs_dir, laps, access, Mine(mine) if mine is not None else None)
     place = _place(board, run) if run else ""
     listener = listen(host, port)
     taken = listener.getsockname()[1]

@@ -32,8 +32,8 @@ def drive(
     against: Annotated[
         str | None,
         typer.Option(
-            metavar="RUN|POLICY|classical",
-            help="The opponent: a run, a policy's folder, or the classical driver.",
+            metavar="RUN|POLICY|agent|classical",
+            help="The opponent: a run, a policy's folder, the agent that ships, or the classical driver.",
             autocompletion=complete_opponents,
         ),
     ] = None,

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from paddock.cli.completion import CARS, complete_from, complete_tracks
+from paddock.core.text import printable
 
 app = typer.Typer(help="List, draw, generate, import and remove tracks.", no_args_is_help=True)
 
@@ -69,6 +70,29 @@ def show_track(
         return
     Console().print(facts_table(summary))
     typer.echo(f"picture: {picture}")
+
+
+@app.command("laps")
+def track_laps(
+    track: Annotated[str, typer.Argument(help="A track's name or procedural:SEED.", autocompletion=complete_tracks)],
+    car: CarOption = "gt",
+    people: Annotated[Path, typer.Option("--human-laps", metavar="DIR", help="Folder of recorded human laps.")] = Path(
+        "laps"
+    ),
+    as_json: JsonOption = False,
+) -> None:
+    """Known lap times on a track: reference lap, classical driver, shipped agents, recorded human laps."""
+    from paddock.racing.board import lap_board
+    from paddock.render.lap_time import format_lap_time
+
+    rows = lap_board(track, car, people)
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    reference = next(row["lap_time"] for row in rows if row["kind"] == "reference")
+    for row in rows:
+        over = 100 * (row["lap_time"] / reference - 1)
+        typer.echo(f"{format_lap_time(row['lap_time']):>10}  {over:+5.1f} %  {printable(row['name'])}")
 
 
 @app.command("generate")

@@ -17,6 +17,7 @@ from paddock import __version__
 from paddock.control.messages import MODES, Load, parse_command
 from paddock.dashboard import catalog, timeline
 from paddock.dashboard.errors import Refused
+from paddock.dashboard.experiments import shipped_experiments
 from paddock.dashboard.ghosts import describe_lap, people_laps
 from paddock.dashboard.guard import LARGEST_BODY
 from paddock.dashboard.link import Listener
@@ -24,6 +25,7 @@ from paddock.dashboard.live import number, to_json
 from paddock.dashboard.processes import training_arguments
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.policies import policy_folder
+from paddock.racing.agents import agent_folder, is_agent
 from paddock.sim.cars.car import CARS
 
 if TYPE_CHECKING:
@@ -79,7 +81,7 @@ class Api:
         )
 
     async def experiments(self, request: Request) -> Response:
-        return reply(await run_in_threadpool(catalog.experiments))
+        return reply(await run_in_threadpool(shipped_experiments))
 
     async def tracks(self, request: Request) -> Response:
         return reply(await self._dashboard.tracks.all())
@@ -160,8 +162,8 @@ class Api:
 
     async def start_run(self, request: Request) -> Response:
         values = await read_json(request)
-        known = [one["name"] for one in await run_in_threadpool(catalog.experiments)]
-        arguments = training_arguments(values, known, self._dashboard.runs_dir)
+        known = [one["name"] for one in await run_in_threadpool(shipped_experiments)]
+        arguments = training_arguments(values, known, self._dashboard.runs_dir, self._dashboard.mine)
         run = await self._dashboard.launcher.start(arguments, self._dashboard.runs_dir)
         return reply({"id": run.name})
 
@@ -249,6 +251,9 @@ class Api:
     def _opponent(self, given: Any) -> str:
         if given == CLASSICAL:
             return CLASSICAL
+        if isinstance(given, str) and is_agent(given):
+            agent_folder(given)  # Only names that ship are taken.
+            return given
         if isinstance(given, dict):
             given = f"{given.get('run')}/{given.get('name')}"
         return str(self._policy(given, None))

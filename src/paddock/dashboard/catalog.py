@@ -1,4 +1,4 @@
-"""What can be chosen for a new run or a drive: experiments, tracks, cars. Facts about tracks come from a process of
+"""What can be chosen for a new run or a drive: tracks and cars. Facts about tracks come from a process of
 their own, because the simulator is larger than this server may be."""
 
 from __future__ import annotations
@@ -7,13 +7,10 @@ import asyncio
 import json
 import re
 import sys
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import paddock.sim
-from paddock.config.compose import choices, describe
-from paddock.config.defaults import chosen_groups
 from paddock.core.errors import unknown_choice
 from paddock.core.paths import paddock_home
 from paddock.dashboard.errors import Refused
@@ -21,19 +18,6 @@ from paddock.sim.cars.car import CARS
 
 PATIENCE = 1.5  # s that a request for the tracks waits for the facts about them
 PROCEDURAL = re.compile(r"procedural:\d{1,9}")
-
-
-@lru_cache(maxsize=1)
-def experiments() -> list[dict[str, Any]]:
-    """The shipped experiments; environment and workflow are names of the groups they choose from."""
-    files = choices("experiment")
-    found = []
-    for name, file in files.items():
-        said = chosen_groups(name)
-        chosen = {"environment": said.get("environment", "gym"), "workflow": said.get("workflow", "ppo")}
-        is_racing = chosen["environment"] == "racing"
-        found.append({"name": name, "description": describe(file), **chosen, "is_racing": is_racing})
-    return found
 
 
 class Tracks:

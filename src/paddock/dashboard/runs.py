@@ -92,7 +92,7 @@ class RunCatalog:
             "phase": phase,
             "events": events[-EVENTS:],
             "metrics": _metric_names(run),
-            "rewards": _weights(config),
+            "rewards": _last_weights(config, events),
             "can": [],
         }
 
@@ -273,6 +273,23 @@ def _section(values: Any) -> dict[str, Any]:
 def _weights(config: dict[str, Any]) -> dict[str, float]:
     reward = config.get("reward") or {}
     return {name: term["weight"] for name, term in reward.items() if isinstance(term, dict) and "weight" in term}
+
+
+def _last_weights(config: dict[str, Any], events: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """The weights as they were last: of the configuration, then of each phase and each command since."""
+    weights = _weights(config)
+    training = _section(config.get("training"))
+    phases = _section(training.get("phases"))
+    for event in events:
+        changed: dict[str, Any] = {}
+        if event.get("event") == "phase":
+            changed = _section(_section(phases.get(str(event.get("phase")))).get("reward"))
+        elif event.get("event") == "control" and event.get("command") == "reward":
+            changed = {str(event.get("term")): event.get("weight")}
+        weights |= {
+            name: float(value) for name, value in changed.items() if name in weights and isinstance(value, int | float)
+        }
+    return weights
 
 
 def thinned(

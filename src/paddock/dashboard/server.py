@@ -31,9 +31,12 @@ from paddock.dashboard.ghosts import Ghosts
 from paddock.dashboard.guard import Guard
 from paddock.dashboard.link import Links
 from paddock.dashboard.live import LiveView
+from paddock.dashboard.mine import Mine
 from paddock.dashboard.processes import ProcessLauncher
 from paddock.dashboard.returning import return_routes
 from paddock.dashboard.runs import RunCatalog
+from paddock.dashboard.standings import Standings
+from paddock.dashboard.story_api import StoryApi
 from paddock.render.web import FOLDER as KIT
 
 STATIC = Path(__file__).parent / "static"
@@ -44,13 +47,15 @@ LARGEST_FRAME = 4096  # bytes of a WebSocket message from a browser
 class Dashboard:
     """What all requests share."""
 
-    def __init__(self, runs_dir: Path, laps_dir: Path, access: Access) -> None:
+    def __init__(self, runs_dir: Path, laps_dir: Path, access: Access, mine: Mine | None = None) -> None:
         self.runs_dir, self.laps_dir = runs_dir.resolve(), laps_dir.resolve()
         self.access = access
         self.runs = RunCatalog(self.runs_dir)
         self.links = Links()
         self.tracks = Tracks()
         self.launcher = ProcessLauncher(self.runs_dir)
+        self.standings = Standings(self.laps_dir)
+        self.mine = mine
 
 
 def make_app(dashboard: Dashboard, *, host: str, port: int) -> ASGIApp:
@@ -71,9 +76,11 @@ def make_app(dashboard: Dashboard, *, host: str, port: int) -> ASGIApp:
         yield
         asking.cancel()
         dashboard.tracks.close()
+        dashboard.standings.close()
         await dashboard.links.close()
 
-    routes: list[Any] = [*Api(dashboard).routes(), *return_routes(dashboard.access, port)]
+    routes: list[Any] = [*Api(dashboard).routes(), *StoryApi(dashboard).routes()]
+    routes += return_routes(dashboard.access, port)
     routes.append(WebSocketRoute("/api/runs/{id}/live", live))
     routes += [Mount("/kit", PageFiles(directory=KIT)), Mount("/", PageFiles(directory=STATIC, html=True))]
     handlers: dict[Any, Any] = {PaddockError: _on_paddock_error, HTTPException: _on_http_error, OSError: _on_os_error}

@@ -8,6 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from paddock.core.extras import EXTRAS
 from paddock.core.findings import Finding
 from paddock.core.paths import paddock_home
 from paddock.core.system import available_cores
@@ -16,19 +17,6 @@ LEAST_DISK = 2 * 2**30  # bytes
 FEW_THREADS = 2
 NO_DISK, NO_HOME = 10, 11
 # extra: (a module that it brings, what it is for)
-EXTRAS = {
-    "atari": ("ale_py", "Atari games"),
-    "box2d": ("Box2D", "LunarLander and CarRacing"),
-    "dmc": ("dm_control", "the DeepMind Control Suite"),
-    "minari": ("minari", "Minari's datasets"),
-    "minigrid": ("minigrid", "MiniGrid"),
-    "mujoco": ("mujoco", "Gymnasium's MuJoCo tasks"),
-    "parquet": ("pyarrow", "exports to parquet"),
-    "ray": ("ray", "clusters"),
-    "relay": ("grpc", "workers and a trainer on several machines"),
-    "trackmania": ("mss", "TrackMania itself; its twin needs nothing"),
-    "wandb": ("wandb", "Weights & Biases"),
-}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "firefox", "microsoft-edge")
 COMPILERS = ("c++", "g++", "clang++", "cl")
 

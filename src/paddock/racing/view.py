@@ -102,7 +102,7 @@ class RacingView:
 
     def _build(self, index: int) -> dict[str, Any]:
         world = self._world
-        track, car, rays = world.tracks[index], self._env._car, world.settings.rays
+        track, rays = world.tracks[index], world.settings.rays
         reach = None
         if rays is not None:
             angles = [round(float(angle), 5) for angle in rays.ray_angles()]

@@ -21,9 +21,9 @@ const VIEWS = [
 const main = document.getElementById('main'), link = document.getElementById('link');
 let close = () => {}, turn = 0;
 
-/** What a view fills in: connection, status, scene, snapshot, shown (s simulated), followed, frames, events, laps, policies, input, gaps, runs. */
+/** What a view fills in: connection, status, scene, snapshot, shown (s simulated), followed, frames, events, laps, policies, input, gaps, runs, replay ('best', 'evaluation': laps that were driven before are shown). */
 const blank = (route) => ({ route, connection: null, status: null, scene: null, snapshot: null, shown: null, followed: null, frames: 0,
-  events: [], laps: [], policies: [], input: null, gaps: {}, runs: [],
+  events: [], laps: [], policies: [], input: null, gaps: {}, runs: [], replay: null,
   car(index) { return this.snapshot ? car(this.snapshot, index) : null; } });
 
 window.paddock = { state: blank('') };
@@ -38,6 +38,7 @@ async function navigate() {
   close();
   close = () => {};
   const state = (window.paddock.state = blank(path));
+  scrollTo(0, 0);
   const id = decodeURIComponent(pattern?.exec(path)[1] ?? '');
   try {
     const leave = await open(main, { id, query: new URLSearchParams(query) }, state);
@@ -61,6 +62,7 @@ function failure(error) {
 onReachable((isReachable) => {
   link.textContent = isReachable ? '' : 'Server not reachable, reconnecting…';
   document.body.classList.toggle('away', !isReachable);
+  if (isReachable) for (const note of document.querySelectorAll('.toast.bad')) if (note.textContent.startsWith('The server does not answer')) note.remove();
 });
 document.getElementById('skip').addEventListener('click', (event) => {
   event.preventDefault();

@@ -11,8 +11,9 @@ export const MODE_CHOICES = MODES.map((mode) => [mode, LABELS[mode]]);
 
 export async function openGarage(main, { query }) {
   document.title = 'Drive · Paddock';
-  const [tracks, cars, policies] = await Promise.all([get('/api/tracks'), get('/api/cars'), get('/api/policies').catch(() => [])]);
-  const racers = policies.filter((row) => row.is_racing !== false);
+  const [tracks, cars, policies, agents] = await Promise.all([get('/api/tracks'), get('/api/cars'), get('/api/policies').catch(() => []), get('/api/agents')]);
+  const shipped = agents.map((row) => ({ ...row, run: 'agent', metrics: { 'eval/best_lap': row.lap_time } }));
+  const racers = [...policies.filter((row) => row.is_racing !== false), ...shipped];
   const names = new Set(tracks.map(({ name }) => name));
   const agent = () => racers.find((row) => `${row.run}/${row.name}` === opponent.value);
   const ownTrack = (row) => row?.tracks?.find((name) => names.has(name));
@@ -28,7 +29,7 @@ export async function openGarage(main, { query }) {
   const board = html('div', { class: 'small soft' });
   const cards = html('div', { class: 'cards tracks', role: 'radiogroup', 'aria-label': 'Track' });
   const form = html('form', { class: 'start' }, html('div', {}, trouble, cards), html('aside', { class: 'card sticky' }, html('h2', {}, 'Your drive'),
-    field('Car', car), field('Opponent', opponent, 'Race against saved policies of this folder. Most drive well only on the tracks of their training.'), note,
+    field('Car', car), field('Opponent', opponent, 'Race against saved policies of this folder, or an agent that ships. Most drive well only on the tracks of their training.'), note,
     html('div', { class: 'field' }, html('span', {}, 'Who steers'), choice('Who steers', MODE_CHOICES, mode, (value) => { mode = value; })),
     problem, html('div', { class: 'row' }, start), help(), board));
   const chosen = () => form.querySelector('input[name=track]:checked')?.value;

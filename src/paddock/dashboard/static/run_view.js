@@ -1,32 +1,53 @@
 // One run: its picture, its controls, its curves and its record, live while it lives.
 
-import { get, runDetails } from './api.js';
-import { Charts } from './charts.js';
+import { get, repeat, runDetails } from './api.js';
 import { Controls, Rewards } from './controls.js';
+import { Director } from './director.js';
 import { compact, duration, empty, html, isNumber, lapTime, number, replace, statusChip, toast, write } from './dom.js';
+import { Ending } from './ending.js';
+import { EvaluationReplay } from './evaluation_replay.js';
+import { KeyCurve } from './key_curve.js';
 import { Live } from './live.js';
+import { Progress } from './progress.js';
 import { Events, Policies } from './records.js';
+import { bestLap, evaluationDrives, play, runReplay } from './replay.js';
+import { RewardStack } from './reward_stack.js';
 import { Stage } from './stage.js';
+import { Standings } from './standings.js';
 import { TimeBudget } from './time_budget.js';
 import { Timeline } from './timeline.js';
+import { TrainingLaps } from './training_laps.js';
 import { Workers } from './workers.js';
 
 const ENDS = new Set(['finished', 'stopped', 'failed', 'crashed', 'damaged', 'pruned']);
+const SILENCE = 4000; // ms
 const MEANING = { 'Steps/s': 'Agent steps per second of wall clock, learning and evaluation included' };
 
+/** The library that draws curves is half of the page's size: it comes with the first run that is opened. */
+const loadCharts = () => import('./charts.js');
+
 export async function openRun(main, { id }, state) {
-  const details = await runDetails(id);
+  const [details, { Charts }] = await Promise.all([runDetails(id), loadCharts()]);
   document.title = `${details.name} · Paddock`;
-  const page = new RunPage(id, details, state);
+  const page = new RunPage(id, details, state, Charts);
   replace(main, page.element);
   return () => page.close();
 }
 
 class RunPage {
-  constructor(id, details, state) {
-    Object.assign(this, { id, details, state });
+  constructor(id, details, state, Charts) {
+    Object.assign(this, { id, details, state, _heard: performance.now() });
     this.stage = new Stage(id, { onframe: (stage) => this._frame(stage) });
-    this.policies = new Policies(id, (details.environment ?? '').split('/')[0] === 'racing');
+    this.isRacing = (details.environment ?? '').split('/')[0] === 'racing';
+    this.policies = new Policies(id, this.isRacing);
+    this.laps = new TrainingLaps();
+    this.director = new Director(this.stage.view, this.laps);
+    this.evaluation = new EvaluationReplay(id, this.stage.view, (isOn) => { state.replay = isOn ? 'evaluation' : null; });
+    this.progress = new Progress(details.config?.training);
+    this.standings = new Standings();
+    this.curve = new KeyCurve(details.metric);
+    this.stack = new RewardStack();
+    this.ending = new Ending(id, { isRacing: this.isRacing, onresumed: () => this._resumed() });
     this.controls = new Controls(id, { onsaved: () => this._refreshPolicies() });
     this.rewards = new Rewards(id);
     this.events = new Events();
@@ -42,10 +63,34 @@ class RunPage {
     this.stage.live = this.live;
     this.live.wish({ type: 'rays', on: true });
     if (!details.is_live) this._ended();
-    this.charts.ready.then(() => this._bestLap(this.charts.data.get(id)?.get('eval/best_lap')?.y ?? []));
+    this.charts.ready.then(() => {
+      this._bestLap(this.charts.data.get(id)?.get('eval/best_lap')?.y ?? []);
+      this._curves();
+    });
+    // A run may begin and end between two tries of the server to reach it: what is said to run and is silent is asked for.
+    this._endAsking = repeat(async () => { if (!this.isOver && performance.now() - this._heard > SILENCE) await this._refresh(); }, SILENCE / 1000);
+    addEventListener('keydown', this._keys = (event) => this._key(event));
+  }
+
+  /** Keys of the picture work wherever the focus is, unless it is where people write or choose. */
+  _key(event) {
+    if (/^[[\]0+=-]$|^Escape$/.test(event.key) && !event.target.closest?.('input, select, textarea, button, canvas')) {
+      this.director._touched();
+      this.stage.view._key(event);
+    }
+  }
+
+  _curves() {
+    const data = this.charts.data.get(this.id);
+    if (!data) return;
+    this.curve.update(data);
+    this.stack.update(data);
   }
 
   close() {
+    removeEventListener('keydown', this._keys);
+    this._endAsking();
+    this.standings.close();
     this.live.close();
     this.stage.close();
     this.timeline.close();
@@ -56,17 +101,17 @@ class RunPage {
     const { details } = this;
     this.chip = html('span', {});
     this.tiles = Object.fromEntries(['Steps', 'Steps/s', 'Time', 'Best lap', 'Score'].map((name) => [name, html('b', {}, '–')]));
-    this.over = html('section', { class: 'card', hidden: true }, html('p', {}, 'Run ended. Its policies and curves are kept.'),
-      html('a', { class: 'button', href: `#/new?experiment=${encodeURIComponent(details.experiment ?? '')}` }, 'Start another like it'));
+    this.rewards.element.append(this.stack.element);
+    this.stage.tools.prepend(this.director.button, this.evaluation.button);
     this.phases = html('ol', { class: 'phases', 'aria-label': 'Phases' });
     const facts = [details.experiment, details.algorithm, details.environment, `seed ${details.seed}`, ...(details.tags ?? [])];
     this.element = html('div', { class: 'run' },
       html('header', { class: 'head' }, html('div', {}, html('h1', {}, details.name, ' ', this.chip),
         html('p', { class: 'soft' }, facts.filter(Boolean).join(' · '))), this.phases),
       html('div', { class: 'pitwall' },
-        html('div', { class: 'left' }, this.stage.element, html('dl', { class: 'tiles' },
-          Object.entries(this.tiles).map(([name, node]) => html('div', { title: MEANING[name] }, html('dt', {}, name), html('dd', {}, node)))), this.events.element),
-        html('div', { class: 'right' }, this.controls.element, this.over, this.rewards.element, this.policies.element)),
+        html('div', { class: 'left' }, this.stage.element, this.progress.element, html('dl', { class: 'tiles' },
+          Object.entries(this.tiles).map(([name, node]) => html('div', { title: MEANING[name] }, html('dt', {}, name), html('dd', {}, node)))), this.events.element, this.policies.element),
+        html('div', { class: 'right' }, this.ending.element, this.controls.element, this.curve.element, this.standings.element, this.rewards.element)),
       this.workers.element, this.budget.element, this.timeline.element,
       html('section', { class: 'card' }, html('div', { class: 'row spread' }, html('h2', {}, 'Curves'), this._overlay()), this.charts.element));
   }
@@ -90,17 +135,45 @@ class RunPage {
 
   _handlers() {
     return {
-      scene: (scene) => { this.state.scene = scene; this.stage.element.classList.remove('over'); this.stage.setScene(scene); },
-      snapshot: (snapshot) => { this.state.snapshot = snapshot; this.stage.push(snapshot); },
+      scene: (scene) => this._scene(scene),
+      snapshot: (snapshot) => this._snapshot(snapshot),
       ghost: (ghost) => this.stage.setGhost(ghost),
       status: (status) => this._status(status),
       event: (row) => this._event(row),
-      metrics: (row) => this.charts.append(row.row ?? row),
+      metrics: (row) => { this.charts.append(row.row ?? row); this._curves(); },
       lap: (lap) => { this.state.laps.push(lap); },
       gone: () => this._refresh(),
       unknown: () => this._refresh(),
       link: (isOpen) => this._link(isOpen),
     };
+  }
+
+  _scene(scene) {
+    this.state.scene = scene;
+    this.stage.element.classList.remove('over', 'replaying');
+    this.stage.title = undefined;
+    this.evaluation.leave();
+    if (this.livePlayback) this.stage.view.playback = this.livePlayback;
+    this.livePlayback = null;
+    this.laps.clear();
+    this.stage.setScene(scene);
+    this.standings.setScene(scene);
+    this.director.button.hidden = scene.kind !== 'racing';
+  }
+
+  _snapshot(snapshot) {
+    this.state.snapshot = snapshot;
+    this.laps.push(snapshot);
+    this.standings.setTraining(this.laps.best);
+    this.stage.push(snapshot);
+    if (!this.evaluation.isOn) this.director.turn();
+  }
+
+  /** The run was resumed: its process brings the scene, the rest is asked for. */
+  async _resumed() {
+    this.state.snapshot = null;
+    this.ending.hide();
+    await this._refresh();
   }
 
   _link(isOpen) {
@@ -136,15 +209,25 @@ class RunPage {
     if (row.event === 'evaluation') {
       this._refresh();
       this.timeline.refresh();
+      if (this.isRacing) this.evaluation.offer();
     } else if (row.event === 'control') this._refreshPolicies();
   }
 
   _show(details) {
     this.details = details;
     replace(this.chip, statusChip(details.status));
-    const isOver = !details.is_live && ENDS.has(details.status);
-    this.over.hidden = !isOver;
+    const isOver = (this.isOver = !details.is_live && ENDS.has(details.status));
+    if (isOver && this.ending.shown !== details.agent_steps + details.status) {
+      this.ending.shown = details.agent_steps + details.status;
+      this.ending.show(details);
+    } else if (!isOver) {
+      this.ending.shown = null;
+      this.ending.hide();
+    }
     this.controls.element.hidden = isOver;
+    this.progress.training = details.config?.training ?? {};
+    this.progress.update(details, isOver);
+    if (this.isRacing && (details.events ?? []).some((row) => row.event === 'evaluation') && details.is_live) this.evaluation.offer();
     this.controls.setCan(details.can ?? []);
     this.controls.update(details);
     this.policies.setCan(details.can ?? []);
@@ -156,7 +239,7 @@ class RunPage {
 
   _status(status) {
     this.state.status = status;
-    const now = performance.now();
+    const now = (this._heard = performance.now());
     if (!this.details.can?.length && now - (this._asked ?? 0) > 1000) { // it was only starting when we asked
       this._asked = now;
       this._refresh();
@@ -167,6 +250,8 @@ class RunPage {
     this.rewards.setPaid(status.latest);
     this.workers.set(status.workers ?? [], status.latest ?? {});
     this.budget.set(status.latest ?? {});
+    this.progress.update(status);
+    this.standings.setFacts(status.latest ?? {}, this.laps, this.state.scene?.track?.length);
     if ('policy' in status) this.policies.setLoaded(status.policy);
     this._tiles(status, status.latest ?? {});
     if (status.phase !== this.details.phase) this._phases(this.details.phases ?? [], status.phase);
@@ -179,8 +264,9 @@ class RunPage {
     this._pace(values);
     this._bestLap([latest['eval/best_lap']]);
     const { metric, best_score: score } = this.details;
+    this.tiles.Score.closest('div').hidden = metric === 'eval/pace'; // the standings say it in seconds
     if (isNumber(score)) write(this.tiles.Score, number(score));
-    if (metric) write(this.tiles.Score.parentElement.previousSibling, metric.replace(/^eval\//, 'Best '));
+    if (metric) write(this.tiles.Score.parentElement.previousSibling, metric.replace(/^eval\//, 'Best ').replaceAll('_', ' '));
   }
 
   /** As on the command line: over the last seconds while it runs, over everything once it is over. */
@@ -193,6 +279,7 @@ class RunPage {
   _bestLap(laps) {
     this.lap = Math.min(this.lap ?? Infinity, ...laps.filter(isNumber));
     this.tiles['Best lap'].closest('div').hidden = !isNumber(this.lap);
+    this.standings.setBest(this.lap);
     write(this.tiles['Best lap'], lapTime(this.lap));
   }
 
@@ -205,10 +292,28 @@ class RunPage {
     }));
   }
 
-  _ended() {
+  /** The circuit with the best lap that was evaluated; a sentence where there is none. */
+  async _ended() {
     if (this.state.snapshot) return;
-    this.stage.element.classList.add('over');
-    this.stage.say('This run has ended. Its curves, events and policies are below.');
+    const replay = this.isRacing ? await runReplay(this.id).catch(() => null) : null, { view } = this.stage;
+    const cars = replay && (bestLap(replay) ?? evaluationDrives(replay));
+    if (this.state.snapshot || this.state.scene) return; // it lives again
+    if (!cars) {
+      this.stage.element.classList.add('over');
+      this.stage.say('This run has ended. Its curves, events and policies are below.');
+      return;
+    }
+    this.livePlayback ??= view.playback;
+    this.stage.kind = 'racing';
+    this.stage.frame.classList.remove('video');
+    play(view, replay.scene, cars);
+    this.stage.title = bestLap(replay) ? 'Best lap' : 'Last evaluation';
+    this.stage.say(null);
+    this.stage.element.classList.add('replaying');
+    this.stage.rays.hidden = this.director.button.hidden = true;
+    this.standings.setScene(replay.scene);
+    this.state.replay = 'best';
+    if (cars.length === 1) view.follow(0);
   }
 
   _frame(stage) {
@@ -220,7 +325,7 @@ class RunPage {
 
 /** Curves of several runs over each other. */
 export async function openComparison(main, { id }) {
-  const ids = id.split(',').filter(Boolean), rows = await get('/api/runs');
+  const ids = id.split(',').filter(Boolean), [rows, { Charts }] = await Promise.all([get('/api/runs'), loadCharts()]);
   const runs = ids.map((one) => rows.find((row) => row.id === one)).filter(Boolean);
   if (!runs.length) {
     replace(main, empty('Nothing to compare', 'None of these runs is in this folder.', html('a', { class: 'button', href: '#/' }, 'All runs')));

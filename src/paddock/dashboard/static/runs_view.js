@@ -2,17 +2,20 @@
 
 import { get, repeat } from './api.js';
 import { ago, button, compact, duration, empty, html, number, replace, statusChip } from './dom.js';
+import { firstScreen } from './first_screen.js';
 
 export async function openRuns(main, _, state) {
   document.title = 'Paddock';
   const chosen = new Set();
-  let rows = [], text = '';
+  let rows = [], text = '', first = null;
   const filter = html('input', { type: 'search', placeholder: 'Filter by name, experiment, tag…', 'aria-label': 'Filter the runs',
     oninput: () => { text = filter.value.toLowerCase(); draw(); } });
   const compare = html('a', { class: 'button', hidden: true }, 'Compare');
   const body = html('div', {});
   const tools = html('div', { class: 'row' }, filter, compare, html('a', { class: 'button strong', href: '#/new' }, 'Start a run'));
-  replace(main, html('header', { class: 'head' }, html('div', {}, html('h1', {}, 'Runs'), html('p', { class: 'soft', id: 'counts' })), tools), body);
+  const counts = html('p', { class: 'soft' });
+  const head = html('header', { class: 'head' }, html('div', {}, html('h1', {}, 'Runs'), counts), tools);
+  replace(main, head, body);
 
   function pick(id, on) {
     if (on) chosen.add(id);
@@ -27,8 +30,15 @@ export async function openRuns(main, _, state) {
       .toLowerCase().includes(text));
     filter.hidden = rows.length < 2;
     const live = rows.filter((row) => row.is_live).length;
-    document.getElementById('counts').textContent = rows.length ? `${rows.length} in this folder, ${live} running` : '';
-    if (!rows.length) return replace(body, nothing());
+    counts.textContent = rows.length ? `${rows.length} in this folder, ${live} running` : '';
+    if (!rows.length) {
+      head.remove();
+      first ??= firstScreen();
+      return body.contains(first.element) ? undefined : replace(body, first.element);
+    }
+    if (!head.isConnected && body.isConnected) main.prepend(head);
+    first?.close();
+    first = null;
     if (!seen.length) return replace(body, empty('No run matches', `Nothing here has “${text}” in its name, experiment or tags.`,
       button('Show all', () => { filter.value = text = ''; draw(); })));
     return replace(body, table(seen, chosen, pick));
@@ -41,21 +51,16 @@ export async function openRuns(main, _, state) {
     rows = found;
     if (!body.contains(document.activeElement) || document.activeElement.tagName !== 'INPUT') draw();
   }, 2.5, (error) => { if (!rows.length) replace(body, empty('No answer', error.message)); });
-  return stop;
+  return () => { stop(); first?.close(); };
 }
 
 const sorted = (rows) => [...rows].sort((a, b) => Number(b.is_live) - Number(a.is_live)
   || String(b.started ?? '').localeCompare(String(a.started ?? '')));
 
-function nothing() {
-  return empty('No runs yet', 'Start one and watch dozens of cars learn to race: the first laps take about a minute.',
-    html('a', { class: 'button strong', href: '#/new' }, 'Start a run'), html('a', { class: 'button', href: '#/drive' }, 'Take the wheel'),
-    html('code', {}, 'paddock train racing'));
-}
-
 const address = (row) => `#/${row.kind === 'driving' ? 'drive' : 'run'}/${encodeURIComponent(row.id)}`;
 
 function table(rows, chosen, pick) {
+  const counts = html('p', { class: 'soft' });
   const head = ['', 'Run', 'Status', 'Experiment', 'Algorithm', 'Steps', 'Time', 'Score', 'Started'];
   return html('div', { class: 'card flush' }, html('table', { class: 'runs' },
     html('thead', {}, html('tr', {}, head.map((title, k) => html('th', { class: k >= 5 && k <= 7 ? 'num' : '', scope: 'col' },

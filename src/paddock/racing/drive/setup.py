@@ -12,13 +12,13 @@ from paddock.config.compose import compose
 from paddock.config.schema import TargetSchema, schema_of, validate_target
 from paddock.config.validate import validate
 from paddock.core.errors import InputError
-from paddock.core.paths import paddock_home
 from paddock.core.reading import read_json
 from paddock.core.results import read_result, result_file
 from paddock.core.trust import checked
 from paddock.environments.delays import Delays
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.policies import training_tracks
+from paddock.racing.agents import REPLAY, agent_folder, is_agent
 from paddock.racing.drive.drivers import CarDriver, ClassicalCarDriver, PolicyCarDriver, load_actor
 from paddock.racing.env.actions import ActionSet, build_actions
 from paddock.racing.env.config import Opponents, RacingConfig, Sensing, Start
@@ -26,7 +26,8 @@ from paddock.racing.env.observations import ObservationSet
 from paddock.racing.env.rewards import Ends
 from paddock.racing.env.vector import RacingVectorEnv
 from paddock.racing.env.world import car_of
-from paddock.racing.laps.records import RecordedLap, as_ghost, read_lap, write_lap
+from paddock.racing.laps.classical import kept_classical_lap
+from paddock.racing.laps.records import as_ghost
 from paddock.racing.unseen import saved_environment, unseen_advice, unseen_note
 from paddock.sim.kernels.compiling import announced
 from paddock.sim.rewards.custom import without_functions
@@ -39,7 +40,8 @@ MOST_HISTORY = 16  # readings that a world keeps
 
 @dataclass(frozen=True)
 class DriveRequest:
-    """What a person wants to drive. against: a run, a policy's folder, `classical`, or None to be alone."""
+    """What a person wants to drive. against: a run, a policy's folder, `agent` or `agent/NAME` for one that
+    ships, `classical`, or None to be alone."""
 
     track: str | None = None
     car: str | None = None
@@ -75,7 +77,7 @@ def make_session(request: DriveRequest) -> Grid:
     """Build the world of a session."""
     folder = None
     if request.against not in (None, CLASSICAL):
-        folder = find_policy(str(request.against), request.runs_dir)
+        folder = opponent_folder(request)
     base = _base_config(folder, request)
     ticks_per_decision = _ticks_per_decision(base)
     config = _world_config(base, ticks_per_decision, has_rival=request.against is not None)
@@ -98,9 +100,17 @@ def unseen_by_opponent(request: DriveRequest, track: str) -> str | None:
     """A sentence where the opponent was trained elsewhere."""
     if request.against in (None, CLASSICAL):
         return None
-    folder = find_policy(str(request.against), request.runs_dir)
+    folder = opponent_folder(request)
     note = unseen_note(str(request.against), saved_environment(folder), track)
     return f"{note} It may not get round. {unseen_advice(track)}" if note else None
+
+
+def opponent_folder(request: DriveRequest) -> Path:
+    """The folder of the policy that a person races against: a shipped agent, or one of this person's."""
+    given = str(request.against)
+    if is_agent(given):
+        return agent_folder(given, car=request.car)
+    return find_policy(given, request.runs_dir)
 
 
 def find_policy(given: str, runs_dir: Path) -> Path:
@@ -183,9 +193,12 @@ def _world_config(base: RacingConfig, ticks_per_decision: int, *, has_rival: boo
 
 def _ghosts(env: RacingVectorEnv, alone: RacingConfig, folder: Path | None) -> Iterator[dict[str, Any]]:
     """Laps to compare with: the classical driver's, and the agent's where it was evaluated on this track."""
-    lap = _classical_lap(env, alone)
+    lap = kept_classical_lap(alone, env.world.tracks[0])
     if lap is not None:
         yield as_ghost("classical", lap.driver, lap.lap_time, lap.samples)
+    if folder is not None and (folder / REPLAY).is_file():
+        yield from _exported_lap(folder / REPLAY, env.world.tracks[0].name)
+        return
     result = result_file(folder.parent.parent, "best") if folder is not None else None
     if result is not None and result.is_file():
         try:
@@ -197,16 +210,14 @@ def _ghosts(env: RacingVectorEnv, alone: RacingConfig, folder: Path | None) -> I
             return
 
 
-def _classical_lap(env: RacingVectorEnv, alone: RacingConfig) -> RecordedLap | None:
-    """Driven once for each road and car, then kept beside the person's tracks."""
-    track = env.world.tracks[0]
-    file = paddock_home() / "classical_laps" / f"{track.fingerprint}-{alone.car}.json"
+def _exported_lap(file: Path, track: str) -> Iterator[dict[str, Any]]:
+    """The lap that lies beside an exported agent, if it was driven here."""
     try:
-        return read_lap(file)
-    except InputError:
-        from paddock.racing.laps.classical import classical_lap
-
-        lap = classical_lap(alone, 0)
-        if lap is not None:
-            write_lap(file, lap)
-        return lap
+        replay = read_json(file)
+        if replay["scene"]["track"]["name"] == track:
+            lap = replay["laps"][0]
+            at = [index * float(lap["dt"]) for index in range(len(lap["x"]))]
+            samples = {"time": at, **{name: lap[name] for name in ("x", "y", "heading")}}
+            yield as_ghost("agent", "agent", float(lap["lap_time"]), samples)
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        return

@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from paddock.core.errors import InputError
 from paddock.environments.delays import Delays
 from paddock.racing.env.config import RacingConfig
 from paddock.racing.env.vector import RacingVectorEnv
 from paddock.racing.env.world import car_of
 from paddock.racing.laps.drive import drive_laps
-from paddock.racing.laps.records import RecordedLap, Recorder
+from paddock.racing.laps.records import RecordedLap, Recorder, classical_laps_folder, read_lap, write_lap
 from paddock.sim.reference.classical_laps import ClassicalDrivers
+from paddock.sim.tracks.track import Track
 from paddock.sim.world import World
 
 NAME = "classical driver"
@@ -44,3 +46,15 @@ def classical_lap(config: RacingConfig, track: int) -> RecordedLap | None:
     recorder = Recorder(env._rows)
     laps = drive_laps(env, ClassicalAtTheWheel(env), seed=0, watch=recorder, track_index=np.array([track]))
     return recorder.lap(0, driver=NAME, track=laps.track[0], car_name=config.car) if laps.finished[0] else None
+
+
+def kept_classical_lap(config: RacingConfig, track: Track) -> RecordedLap | None:
+    """The same on the first track of `config`, driven once for each road and car, then kept in the person's home."""
+    file = classical_laps_folder() / f"{track.fingerprint}-{config.car}.json"
+    try:
+        return read_lap(file)
+    except InputError:
+        lap = classical_lap(config, 0)
+        if lap is not None:
+            write_lap(file, lap)
+        return lap

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from paddock.core.errors import InputError
 from paddock.core.files import write_synced
+from paddock.core.paths import paddock_home
 from paddock.core.reading import DamagedError, read_json
 
 if TYPE_CHECKING:
@@ -154,6 +155,11 @@ def read_lap(file: Path) -> RecordedLap:
         return _checked(values)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise InputError(f"the lap in '{file}' is incomplete or damaged: {error}") from error
+
+
+def classical_laps_folder() -> Path:
+    """Where laps of the classical driver are kept, one for each road and car."""
+    return paddock_home() / "classical_laps"
 
 
 def read_laps(folder: Path, *, track: str, car: str) -> list[RecordedLap]:

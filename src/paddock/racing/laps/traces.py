@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from paddock.racing.env.vector import RacingVectorEnv
 from paddock.racing.laps.drive import Laps
+from paddock.racing.laps.drives import DriveTracer
 from paddock.racing.laps.records import Recorder
 from paddock.racing.laps.replays import Drive
 from paddock.sim.reference.lap import ReferenceLap
@@ -31,9 +32,11 @@ class LapTracer:
         self._env = env
         self._recorder = Recorder(env._rows)
         self._places = [_Places(track) for track in env.world.tracks]
+        self._drives = DriveTracer(env)
 
     def __call__(self, world: World, driving: NDArray[np.bool_]) -> None:
         self._recorder(world, driving)
+        self._drives(world, driving)
         rows = self._env._rows
         x, y, track = world.x[rows], world.y[rows], world.track_index[rows]
         for index, places in enumerate(self._places):
@@ -41,12 +44,15 @@ class LapTracer:
             places.add(x[mine], y[mine], world.off_track[rows][mine])
 
     def traces(self, laps: Laps) -> dict[str, Any]:
-        """The tracks that were driven on, each with its reference lap, the best lap, and where cars were."""
+        """The tracks that were driven on, each with its reference lap, the best lap, and where cars were; and the
+        ways of the first cars, to be watched."""
         env, found = self._env, []
         for index, track in enumerate(env.world.tracks):
             mine = np.array([name == track.name for name in laps.track])
             times = np.where(mine, laps.lap_time, np.nan)
             entry = {**_road(track, env.reference.laps[index]), "heat": self._places[index].values(), "lap": None}
+            if (scene := self._drives.scene(index)) is not None:
+                entry["scene"] = scene
             if np.isfinite(times).any():
                 car = int(np.nanargmin(times))
                 lap = self._recorder.lap(car, driver="agent", track=track.name, car_name=env.config.car)
@@ -55,7 +61,7 @@ class LapTracer:
                 samples = {name: np.round(lap.samples[name][keep], 3).tolist() for name in names}
                 entry["lap"] = {"lap_time": lap.lap_time, "sectors": list(lap.sectors), "samples": samples}
             found.append(entry)
-        return {"car": env.config.car, "tracks": found}
+        return {"car": env.config.car, "tracks": found, "drives": self._drives.drives(laps.lap_time)}
 
     def drives(self, laps: Laps) -> list[tuple[int, Drive]]:
         """What was driven, by the index of the track: the best lap, or the longest way where none was completed."""
