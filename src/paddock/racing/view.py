@@ -111,7 +111,7 @@ class RacingView:
         return {
             "kind": "racing",
             "dt": world.settings.time_step,
-            "car": drawn_car(self._env.config.car, car),
+            "car": drawn_car(self._env.config.car, self._env._car),
             "cars": self.count,
             "group": world.settings.group_size,
             "track": drawn_track(track),

@@ -45,7 +45,7 @@ class DriveTracer:
         sectors = env.world.settings.sectors
         return {
             "dt": env.world.settings.time_step,
-            "car": drawn_car(env),
+            "car": drawn_car(env.config.car, env._car),
             "track": drawn_track(track),
             "reference": drawn_reference(env.reference.laps[index]),
             "sectors": [round(track.length * (number + 1) / sectors, 3) for number in range(sectors)],
