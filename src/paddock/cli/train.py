@@ -84,13 +84,18 @@ def train(
     from paddock.experiments.campaigns.trials import override_value
     from paddock.orchestration import summary
     from paddock.orchestration.launch import RESUME_RULE, Request, new_run, resolve
+    from paddock.orchestration.learners.follower import serve
+    from paddock.orchestration.learners.meeting import torchrun_count, torchrun_rank
 
+    if torchrun_rank():
+        raise typer.Exit(serve())  # Another rank than the first follows it; the first one does what was asked for.
     register_packages(plugin or [])
     if share:
         os.environ[SHARE_VARIABLE] = "1"  # Also for processes that this one starts.
     experiment, overrides = split(arguments or [])
     overrides += ["debug=true"] if debug else []
     overrides += [f"runs_dir={override_value(str(runs_dir))}"] if runs_dir is not None else []
+    overrides += [f"learners={count}"] if (count := torchrun_count()) is not None else []
     console = Console(stderr=as_json)
 
     if list_experiments:

@@ -46,9 +46,12 @@ class ReplayWorkflow(Workflow):
         """For phases that collect nothing: the normaliser learns once, from all that the phase's buffer holds."""
         if self._is_scaled:
             return
-        everything = getattr(self.context.buffers[phase.buffer or ""], "observations", None)
-        seen = batch["observation"] if everything is None else everything()
-        self.observation_normalizer.update({name: torch.as_tensor(part) for name, part in seen.items()})
+        learners = self.context.learners
+        if learners.is_first:  # The others have no buffers.
+            everything = getattr(self.context.buffers[phase.buffer or ""], "observations", None)
+            seen = batch["observation"] if everything is None else everything()
+            self.observation_normalizer.update({name: torch.as_tensor(part) for name, part in seen.items()})
+        learners.copy_from_first(list(self.observation_normalizer.buffers()))
         self._is_scaled = True
 
     def get_state(self) -> dict[str, Any]:
