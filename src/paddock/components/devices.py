@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, Literal
 
@@ -40,7 +40,7 @@ def to_device(tree: Any, device: torch.device) -> Any:
 
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[Any]:
     """Inside, products of matrices and convolutions are computed in this precision; parameters stay as they are."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16")
+    return torch.autocast(device.type, torch.bfloat16) if precision == "bfloat16" else nullcontext()
 
 
 def memory_in_use(device: torch.device) -> dict[str, float]:
