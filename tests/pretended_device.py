@@ -113,5 +113,3 @@ def pretended_device() -> Iterator[str]:
     places = Places()
     with Operations(places), Functions(places):
         yield str(DEVICE)
-
-

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import tiny_tasks  # noqa: F401 - registers the task
-from learner_cases import CASES, SMALL_DREAMER, collected
+from learner_cases import CASES, SMALL_DREAMER
 from paddock.components.devices import choose_device, to_device
 from paddock.core.errors import InputError
 from pretended_device import pretended_device
@@ -42,7 +42,9 @@ def learner(make, name, *overrides):
 @pytest.mark.parametrize("name", WORKFLOWS)
 def test_device_is_kept_by_every_workflow(prepared, name):
     with pretended_device() as device:
-        run, phase, hooks = learner(prepared, name, f"device={device}", "+workflow.workers=1" if "ppo" in name else "tags=[]")
+        run, phase, hooks = learner(
+            prepared, name, f"device={device}", "+workflow.workers=1" if "ppo" in name else "tags=[]"
+        )
         parameters = [one for part in run.context.components.values() for one in part.parameters()]
         assert all(one.device.type == device for one in parameters)
         before = [one.detach().clone() for one in parameters]

@@ -83,6 +83,7 @@ def train(
     from paddock.config.compose import choices, describe
     from paddock.experiments.campaigns.trials import override_value
     from paddock.orchestration import summary
+    from paddock.orchestration.budget import budget_of
     from paddock.orchestration.launch import RESUME_RULE, Request, new_run, resolve
     from paddock.orchestration.learners.follower import serve
     from paddock.orchestration.learners.meeting import torchrun_count, torchrun_rank
@@ -120,8 +121,11 @@ def train(
         for request in requests:
             settings, composed = resolve(request)
             values = settings.model_dump(mode="json", by_alias=True)
+            budget = budget_of(settings)
             whole = {"config": values, "origins": composed.origins, "left_out": composed.left_out}
+            whole["memory"] = budget and budget.to_dict()
             shown = summary.config_with_origins(values, composed.origins, composed.left_out)
+            shown += "".join(f"\n# memory: {line}" for line in (budget.lines() if budget else []))
             print(json.dumps(whole, indent=2) if as_json else shown)
         return
     if jobs > 1:

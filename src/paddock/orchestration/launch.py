@@ -25,6 +25,7 @@ from paddock.core.reading import DamagedError, require_regular
 from paddock.core.trust import MARK, checked, mark, sign
 from paddock.core.user_code import KeptCode
 from paddock.experiments.run import RunFolder, manifest
+from paddock.orchestration.budget import with_capacities
 from paddock.orchestration.build import build
 from paddock.orchestration.learners.ranks import opened
 from paddock.orchestration.orchestrator import Orchestrator
@@ -83,7 +84,8 @@ def resolve(request: Request) -> tuple[ExperimentConfig, Composed]:
     if request.seed is not None:
         overrides.append(f"seed={request.seed}")
     composed = settle(compose(request.experiment, preset=request.preset, user=request.user, overrides=overrides))
-    return validate(composed.values, ExperimentConfig, composed.origins), composed
+    values = with_capacities(composed.values, composed.origins)
+    return validate(values, ExperimentConfig, composed.origins), composed
 
 
 def experiment_of(manifest: Mapping[str, Any], name: str) -> str:

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 from pydantic import Field
-from torch import Tensor
 
+from paddock.components.devices import to_device
 from paddock.components.return_computers.bootstrap import bootstrap_weight
 from paddock.config.schema import TargetSchema
 from paddock.rollout.result import CollectResult
@@ -66,14 +66,11 @@ class ReplayWorkflow(Workflow):
         `observation` and `next_observation` are parts [N, ...]; `action` [N, ...], `reward` [N] and `bootstrap` [N],
         the weight of what follows.
         """
-        device = self.context.device
+        weight = bootstrap_weight(batch, self.config.gamma)
+        kept = {name: batch[name] for name in ("observation", "next_observation", "action", "reward")}
+        moved = to_device({**kept, "bootstrap": weight}, self.context.device)
         return {
-            "observation": self._normalize(batch["observation"]),
-            "next_observation": self._normalize(batch["next_observation"]),
-            "action": batch["action"].to(device),
-            "reward": batch["reward"].to(device),
-            "bootstrap": bootstrap_weight(batch, self.config.gamma).to(device),
+            **moved,
+            "observation": self.observation_normalizer(moved["observation"]),
+            "next_observation": self.observation_normalizer(moved["next_observation"]),
         }
-
-    def _normalize(self, observation: dict[str, Tensor]) -> dict[str, Tensor]:
-        return self.observation_normalizer({name: part.to(self.context.device) for name, part in observation.items()})

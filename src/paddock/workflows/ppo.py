@@ -15,6 +15,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
+from paddock.components.devices import to_device
 from paddock.components.optimizers.optimizer import Gradients
 from paddock.components.return_computers.gae import generalized_advantages
 from paddock.components.workers import Workers
@@ -91,7 +92,7 @@ class PPO(Workflow):
             self.optimizer.set_learning_rate_fraction(remaining)
         clip_ratio = config.clip_ratio * (remaining if config.anneal_clip else 1.0)
 
-        batch = map_tree(lambda part: part.to(self.context.device), batch)
+        batch = to_device(batch, self.context.device)
         samples = self._prepare(batch)
         count, size = len(samples["advantage"]), self._samples_in(config.minibatch_size)
         norms: list[float] = []

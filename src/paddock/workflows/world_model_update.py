@@ -12,6 +12,7 @@ from pydantic import Field
 from torch import Tensor
 
 from paddock.components.actions import previous_actions, to_vector
+from paddock.components.devices import to_device
 from paddock.components.learners import Learners
 from paddock.components.learning import is_frozen
 from paddock.components.optimizers.optimizer import Gradients
@@ -50,7 +51,7 @@ def prepare_batch(batch: Sample, action: ArraySpec, device: torch.device, *, ski
     """
 
     def turned(values: Tensor) -> Tensor:
-        return values.to(device).transpose(0, 1).contiguous()
+        return to_device(values, device).transpose(0, 1).contiguous()
 
     rows = {name: turned(batch[name]) for name in ("reward", "is_first", "terminated", "truncated")}
     rows["action"] = to_vector(turned(batch["action"]), action)

@@ -168,7 +168,7 @@ class BlockTransition(nn.Module):
 
 def gated(gates: list[Tensor] | tuple[Tensor, ...], before: Tensor) -> Tensor:
     """A gated step from raw gates (reset, candidate, update); it begins by remembering more than it takes in."""
-    reset, candidate, update = gates
+    reset, candidate, update = (gate.to(before.dtype) for gate in gates)  # Products may be of half the width.
     candidate = tanh(reset.sigmoid() * candidate)
     return torch.lerp(before, candidate, (update - 1).sigmoid())
 
