@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_flatten
 DEVICE, CPU = torch.device("meta"), torch.device("cpu")
 ops = torch.ops.aten
 # As on a GPU: copies go anywhere, and what is indexed may be indexed by tensors of the processor.
-CROSSING = {ops.copy_, ops._to_copy, ops._foreach_copy_, ops.index, ops.index_put_, ops._index_put_impl_}
+CROSSING = {ops.copy_, ops._to_copy, ops._foreach_copy_, ops.index, ops.index_put, ops.index_put_, ops._index_put_impl_}
 
 
 class Places:

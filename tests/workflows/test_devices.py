@@ -13,6 +13,7 @@ from paddock.core.errors import InputError
 from pretended_device import pretended_device
 
 SMALL_CRITICS = ["components.policy.network.hidden=[8]", "components.critics.hidden=[8]", "buffers.replay.batch_size=8"]
+SMALL_PLANNER = [f"controllers.available.mppi.planner.{key}" for key in ("candidates=8", "elites=4", "iterations=2")]
 WORKFLOWS = {
     "ppo": (*CASES["ppo"][::2], []),
     "ppo recurrent": (
@@ -26,7 +27,7 @@ WORKFLOWS = {
     "iqn": ("dqn_cartpole", ["workflow=iqn", "buffers.replay.batch_size=8"], []),
     "dreamer": ("dreamer_cartpole", SMALL_DREAMER, ["update_world_model", "update_controller"]),
     "dreamer v1": ("dreamer_cartpole", [*SMALL_DREAMER, "workflow=dreamer_v1"], []),
-    "tdmpc2": ("tdmpc2_pendulum", ["buffers.replay.batch_size=8", "environment.num_envs=2"], []),
+    "tdmpc2": ("tdmpc2_pendulum", ["buffers.replay.batch_size=8", *SMALL_PLANNER], []),
 }
 
 
@@ -35,7 +36,10 @@ def learner(make, name, *overrides):
     experiment, small, hooks = WORKFLOWS[name]
     run = make(experiment, *small, *overrides)
     phase = next(one for one in run.config.training.phases.values() if "update" in str(list(one.workflow_hooks)))
+    if "random" in run.config.controllers.available:
+        run.context.controllers.select("random")
     run.workflow.collect_step(200, phase=phase)
+    run.context.controllers.select(None)
     return run, phase, hooks or ["update"]
 
 
@@ -52,7 +56,7 @@ def test_device_is_kept_by_every_workflow(prepared, name):
             metrics = run.ranks.update(run.workflow, hook, run.context.buffers[phase.buffer].sample(), phase)
             assert all(math.isfinite(float(value)) for value in metrics.values())
         assert any((one != old).any().item() for one, old in zip(parameters, before, strict=True))
-        run.workflow.collect_step(8, phase=phase)
+        run.workflow.collect_step(2, phase=phase)
 
 
 def test_device_that_is_mixed_with_the_processor_is_noticed():

@@ -123,7 +123,7 @@ def train(
             values = settings.model_dump(mode="json", by_alias=True)
             budget = budget_of(settings)
             whole = {"config": values, "origins": composed.origins, "left_out": composed.left_out}
-            whole["memory"] = budget and budget.to_dict()
+            whole["memory"] = budget.to_dict() if budget else {}
             shown = summary.config_with_origins(values, composed.origins, composed.left_out)
             shown += "".join(f"\n# memory: {line}" for line in (budget.lines() if budget else []))
             print(json.dumps(whole, indent=2) if as_json else shown)

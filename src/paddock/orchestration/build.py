@@ -7,7 +7,6 @@ from functools import partial
 import torch
 from gymnasium.vector import VectorEnv
 from rich.console import Console
-from torch import nn
 
 from paddock.components.devices import choose_device
 from paddock.config.moved import short_name
@@ -16,7 +15,6 @@ from paddock.control.requests import Control
 from paddock.control.service import RunService
 from paddock.core import permission
 from paddock.core.seeding import derive_seed, seed_everything
-from paddock.core.specs import Spec
 from paddock.environments.calls import set_name
 from paddock.environments.spaces import spec_of
 from paddock.evaluation.evaluator import evaluate
@@ -24,6 +22,7 @@ from paddock.experiments.run import RunFolder
 from paddock.orchestration.checkpoint import CheckpointStore
 from paddock.orchestration.collaborators import Collaborators
 from paddock.orchestration.compatibility import check_actions
+from paddock.orchestration.components import make_controllers
 from paddock.orchestration.diagnostics import Diagnostics
 from paddock.orchestration.folder_watch import Home
 from paddock.orchestration.initial_weights import load_initial_weights
@@ -37,7 +36,6 @@ from paddock.orchestration.policies import PolicyStore
 from paddock.orchestration.schema import ExperimentConfig
 from paddock.orchestration.sizes import allocated, check_copies, check_parts
 from paddock.orchestration.terminal import Limits
-from paddock.rollout.controllers import ControllerManager
 from paddock.rollout.experience import ExperienceParts
 from paddock.workflows.base import Workflow
 from paddock.workflows.context import Counters, WorkflowContext
@@ -120,18 +118,6 @@ def _collaborators(
         make_loggers=partial(_loggers, config, run, console),
         make_service=RunService,
     )
-
-
-def make_controllers(
-    config: ExperimentConfig, spec: Spec, device: torch.device
-) -> tuple[dict[str, nn.Module], ControllerManager]:
-    """The experiment's components by name, and whatever acts with them."""
-    components = {
-        name: allocated(f"components.{name}", partial(instantiate, part, spec)).to(device)
-        for name, part in config.components.items()
-    }
-    available = {name: instantiate(part, components, spec) for name, part in config.controllers.available.items()}
-    return components, ControllerManager(available, config.controllers.default)
 
 
 def make_environment(config: ExperimentConfig, num_envs: int, render_mode: str | None = None) -> VectorEnv:

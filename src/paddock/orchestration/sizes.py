@@ -194,12 +194,20 @@ def _activations(config: ExperimentConfig, values: Mapping[str, Any], spec: Spec
     numbers = 0.0
     for name in learned & config.components.keys():
         for shape, _, width in _shapes(config.components[name], spec):
-            outputs = {2: shape[0], 3: shape[0] * shape[-1], 4: shape[0] * pixels / POOLED}.get(len(shape), 0)
-            numbers += KEPT * outputs * width
+            numbers += KEPT * _outputs(shape, pixels) * width
     batches = [part.get("batch_size", 0) * part.get("length", 1) for part in values["buffers"].values()]
     workflow = values["workflow"]
     rows = max([*batches, workflow.get("minibatch_size") or 0]) * (1 + (workflow.get("horizon") or 0))
     return Need("activations of a batch", "", numbers * rows / (config.learners * config.updates.accumulate))
+
+
+def _outputs(shape: tuple[int, ...], pixels: int) -> float:
+    """Numbers that a layer with such a weight gives for a row: matrices, several of them, convolutions."""
+    if len(shape) == 2:
+        return shape[0]
+    if len(shape) == 3:
+        return shape[0] * shape[-1]
+    return shape[0] * pixels / POOLED if len(shape) == 4 else 0
 
 
 def _shapes(part: TargetSchema, spec: Spec) -> list[tuple[tuple[int, ...], int, int]]:

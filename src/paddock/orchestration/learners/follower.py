@@ -21,7 +21,7 @@ from paddock.core.errors import NonFiniteError
 from paddock.core.parent import end_with_parent
 from paddock.core.seeding import set_random_state
 from paddock.core.specs import Spec
-from paddock.orchestration.build import make_controllers
+from paddock.orchestration.components import make_controllers
 from paddock.orchestration.learners.meeting import COUNT, LOCAL_RANK, MEETING, RANK, meet, part
 from paddock.orchestration.learners.messages import receive
 from paddock.orchestration.learners.ranks import statistics

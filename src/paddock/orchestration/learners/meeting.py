@@ -42,7 +42,7 @@ def meet(rank: int, count: int, place: Path | None) -> None:
     before = os.environ.get(INTERFACE)
     os.environ.setdefault(INTERFACE, _loopback())  # Ranks of one machine listen to no other.
     try:
-        store = distributed.FileStore(str(place), count)
+        store = distributed.FileStore(str(place), count)  # type: ignore[attr-defined]
         distributed.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=PATIENCE)
     finally:
         if before is None:
