@@ -13,7 +13,8 @@ from paddock.core.errors import InputError
 from pretended_device import pretended_device
 
 SMALL_CRITICS = ["components.policy.network.hidden=[8]", "components.critics.hidden=[8]", "buffers.replay.batch_size=8"]
-SMALL_PLANNER = [f"controllers.available.mppi.planner.{key}" for key in ("candidates=8", "elites=4", "iterations=2")]
+SMALL_PLANNER = ["controllers.available.mppi.proposals=2"]
+SMALL_PLANNER += [f"controllers.available.mppi.planner.{key}" for key in ("candidates=8", "elites=4", "iterations=2")]
 WORKFLOWS = {
     "ppo": (*CASES["ppo"][::2], []),
     "ppo recurrent": (

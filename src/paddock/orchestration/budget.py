@@ -27,6 +27,7 @@ from paddock.orchestration.sizes import (
 )
 
 AUTO = "auto"
+TRIED_CAPACITY = 1_000_000  # steps, of which the memory is known before a number that fits is
 # Making one of these starts or reaches a game.
 NOT_MADE = ("paddock.environments.realtime", "paddock.environments.trackmania", "paddock.racing.realtime")
 
@@ -74,22 +75,30 @@ def with_capacities(values: Mapping[str, Any], origins: Mapping[str, str]) -> di
     if not chosen:
         return settled
     for part in chosen:
-        part["capacity"] = SMALLEST_CAPACITY
+        part["capacity"] = TRIED_CAPACITY
     config = validate(settled, ExperimentConfig, origins)
     if config.environment.target_.startswith(NOT_MADE):
         raise InputError("capacity: auto needs an environment that can be made to look at; give a number of steps.")
-    spec = _spec_of(config)
-    needs = {need.key: need for need in buffer_needs(config, spec)}
-    keys = [f"buffers.{name}.capacity" for name, part in settled["buffers"].items() if part in chosen]
-    others = [need.size for key, need in needs.items() if key not in keys]
-    free = memory_limit().size - sum(others) - sum(need.size for need in computing_needs(config, spec))
-    for key, part in zip(keys, chosen, strict=True):
-        fits = capacity_that_fits(needs[key], free / len(chosen)) if key in needs else None
+    spec, copies = _spec_of(config), config.environment.num_envs
+    names = [name for name, part in settled["buffers"].items() if part in chosen]
+    tried = {name: Need(f"buffers.{name}.capacity", str(TRIED_CAPACITY), _bytes(config, name, spec)) for name in names}
+    needs = [*buffer_needs(config, spec), *computing_needs(config, spec)]
+    others = sum(need.size for need in needs) - sum(need.size for need in tried.values())
+    for name, part in zip(names, chosen, strict=True):
+        fits = capacity_that_fits(tried[name], (memory_limit().size - others) / len(chosen))
         if fits is None:
-            raise InputError(f"{key}: auto finds no room for {SMALLEST_CAPACITY:,} steps; make the rest smaller.")
+            least = f"{SMALLEST_CAPACITY:,} steps of {copies:,} environments"
+            raise InputError(f"{tried[name].key}: auto finds no room for {least}; make the rest smaller.")
         total = config.training.total_steps
         part["capacity"] = min(fits, total) if total else fits  # More than all steps of the run is never filled.
     return settled
+
+
+def _bytes(config: ExperimentConfig, name: str, spec: Spec) -> float:
+    memory = getattr(config.buffers[name], "memory", None)
+    if memory is None:
+        raise InputError(f"buffers.{name}.capacity: auto is for replay buffers in memory; give a number of steps.")
+    return memory(spec, config.environment.num_envs)
 
 
 def _spec_of(config: ExperimentConfig) -> Spec:
