@@ -82,6 +82,9 @@ class Functions(TorchFunctionMode):
             raise TypeError("can't convert a tensor of the device to numpy. Use Tensor.cpu() first.")
         if function is torch.Tensor.cpu:
             return self._moved(tensor, CPU)
+        if function in (torch.tensor, torch.as_tensor) and kwargs.get("device") is not None:
+            place = torch.device(kwargs["device"])
+            return self._moved(function(*args, **{**kwargs, "device": CPU}), place)
         if function is torch.Tensor.to:
             return self._to(function, args, kwargs)
         return function(*args, **kwargs)
