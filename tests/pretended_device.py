@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_flatten
 
 DEVICE, CPU = torch.device("meta"), torch.device("cpu")
@@ -85,6 +85,8 @@ class Functions(TorchFunctionMode):
         if function in (torch.tensor, torch.as_tensor) and kwargs.get("device") is not None:
             place = torch.device(kwargs["device"])
             return self._moved(function(*args, **{**kwargs, "device": CPU}), place)
+        if function is torch.Tensor.quantile:
+            return self._at_once(function, *args)
         if function is torch.Tensor.to:
             return self._to(function, args, kwargs)
         return function(*args, **kwargs)
@@ -98,6 +100,15 @@ class Functions(TorchFunctionMode):
         dtype = others[0].dtype if others else types[0] if types else tensor.dtype
         changed = tensor if tensor.dtype == dtype else function(tensor, dtype)
         return self._moved(changed, place)
+
+    def _at_once(self, function, *tensors):
+        """An operation made of others, which makes tensors on the true device in between."""
+        places = {self._place(one) for one in tensors}
+        assert len(places) == 1, f"{function} got tensors of several devices"
+        with _disable_current_modes():
+            result = function(*tensors)
+        self.places.put(result, there=places == {DEVICE})
+        return result
 
     def _place(self, tensor):
         return DEVICE if self.places.is_there(tensor) else CPU
