@@ -46,7 +46,7 @@ def test_a_sum_of_losses_side_by_side_is_one_step(workers):
         inputs = torch.randn(40, 3, generator=torch.Generator().manual_seed(step))
         pieces = inputs.split(8)
         losses = [lambda piece=piece: loss_of(ours, piece) / 5 for piece in pieces]
-        norm = optimizer.descend_sum(losses, Workers(workers))
+        norm = optimizer.descend(*optimizer.differentiate_sum(losses, Workers(workers)))
         assert norm == pytest.approx(reference.descend(loss_of(theirs, inputs)), rel=1e-5)
     for name in ours:
         for left, right in zip(ours[name].parameters(), theirs[name].parameters(), strict=True):
@@ -57,10 +57,8 @@ def test_a_piece_that_does_not_reach_a_parameter_adds_nothing():
     parts = networks()
     optimizer = Adam(config(max_gradient_norm=None), parts)
     inputs = torch.randn(8, 3)
-    norm = optimizer.descend_sum(
-        [lambda: parts["a"](inputs).sum(), lambda: parts["b"](inputs).sum(), lambda: parts["b"](inputs).sum()],
-        Workers(2),
-    )
+    losses = [lambda: parts["a"](inputs).sum(), lambda: parts["b"](inputs).sum(), lambda: parts["b"](inputs).sum()]
+    norm = optimizer.descend(*optimizer.differentiate_sum(losses, Workers(2)))
     expected = Adam(config(max_gradient_norm=None), theirs := networks())
     assert norm == pytest.approx(expected.descend(theirs["a"](inputs).sum() + 2 * theirs["b"](inputs).sum()), rel=1e-5)
 
@@ -69,8 +67,9 @@ def test_a_nan_in_one_piece_is_named():
     parts = networks()
     optimizer = Adam(config(), parts)
     before = parts["a"][0].weight.clone()
+    losses = [lambda v=v: loss_of(parts, torch.full((2, 3), v)) for v in (1.0, torch.nan)]
     with pytest.raises(NonFiniteError, match="loss"):
-        optimizer.descend_sum([lambda v=v: loss_of(parts, torch.full((2, 3), v)) for v in (1.0, torch.nan)], Workers(2))
+        optimizer.descend(*optimizer.differentiate_sum(losses, Workers(2)))
     assert torch.equal(parts["a"][0].weight, before)
 
 

@@ -288,7 +288,7 @@ def test_reinforce_share_mixes_the_losses_of_reinforce_and_of_the_dynamics(prepa
     batch, scale = run.context.buffers["replay"].sample(), deepcopy(dreamer.return_scale.state_dict())
     losses = {}
     for name in ("policy", "value"):
-        run.context.optimizers[name].descend = lambda loss, retain_graph: 0.0  # Nothing is changed in between.
+        run.context.optimizers[name].descend = lambda loss, gradients: 0.0  # Nothing is changed in between.
     for share in (0.0, 0.3, 1.0):
         dreamer.reinforce_share, dreamer.by_dynamics = share, share < 1
         dreamer.return_scale.load_state_dict(scale)
@@ -313,10 +313,11 @@ def test_reinforce_share_mixes_the_gradients_of_reinforce_and_of_the_dynamics(pr
     def differentiate(loss, retain_graph):
         found = torch.autograd.grad(loss, parameters, retain_graph=True)
         gradients.append(torch.cat([gradient.flatten() for gradient in found]))
-        return 0.0
+        return found
 
-    run.context.optimizers["policy"].descend = differentiate  # Before clipping; nothing is changed in between.
-    run.context.optimizers["value"].descend = lambda loss, retain_graph: 0.0
+    run.context.optimizers["policy"].differentiate = differentiate  # Before clipping.
+    for name in ("policy", "value"):
+        run.context.optimizers[name].descend = lambda loss, gradients: 0.0  # Nothing is changed in between.
     for share in (0.0, 0.3, 1.0):
         dreamer.reinforce_share, dreamer.by_dynamics = share, share < 1
         dreamer.return_scale.load_state_dict(scale)
@@ -350,7 +351,7 @@ def test_scales_of_the_value_weigh_its_gradient(prepared):
     run.run()
     dreamer, descended = run.workflow, []
     for name in ("policy", "value"):
-        run.context.optimizers[name].descend = lambda loss, retain_graph: descended.append(loss.item()) or 0.0
+        run.context.optimizers[name].descend = lambda loss, gradients: descended.append(loss.item()) or 0.0
     phase, batch = list(run.config.training.phases.values())[-1], run.context.buffers["replay"].sample()
     scale = deepcopy(dreamer.return_scale.state_dict())
     for weight in (1.0, 0.25):

@@ -83,14 +83,20 @@ def train(
     from paddock.config.compose import choices, describe
     from paddock.experiments.campaigns.trials import override_value
     from paddock.orchestration import summary
+    from paddock.orchestration.budget import budget_of
     from paddock.orchestration.launch import RESUME_RULE, Request, new_run, resolve
+    from paddock.orchestration.learners.follower import serve
+    from paddock.orchestration.learners.meeting import torchrun_count, torchrun_rank
 
+    if torchrun_rank():
+        raise typer.Exit(serve())  # Another rank than the first follows it; the first one does what was asked for.
     register_packages(plugin or [])
     if share:
         os.environ[SHARE_VARIABLE] = "1"  # Also for processes that this one starts.
     experiment, overrides = split(arguments or [])
     overrides += ["debug=true"] if debug else []
     overrides += [f"runs_dir={override_value(str(runs_dir))}"] if runs_dir is not None else []
+    overrides += [f"learners={count}"] if (count := torchrun_count()) is not None else []
     console = Console(stderr=as_json)
 
     if list_experiments:
@@ -115,8 +121,11 @@ def train(
         for request in requests:
             settings, composed = resolve(request)
             values = settings.model_dump(mode="json", by_alias=True)
+            budget = budget_of(settings)
             whole = {"config": values, "origins": composed.origins, "left_out": composed.left_out}
+            whole["memory"] = budget.to_dict() if budget else {}
             shown = summary.config_with_origins(values, composed.origins, composed.left_out)
+            shown += "".join(f"\n# memory: {line}" for line in (budget.lines() if budget else []))
             print(json.dumps(whole, indent=2) if as_json else shown)
         return
     if jobs > 1:

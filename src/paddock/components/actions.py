@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from paddock.components import draws
 from paddock.core.specs import ArraySpec
 
 LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
@@ -55,7 +56,7 @@ class Gaussian:
         return Gaussian(self.mean[index], self.log_std.expand_as(self.mean)[index])
 
     def sample(self) -> Tensor:
-        return torch.addcmul(self.mean, self.log_std.exp(), torch.randn_like(self.mean))
+        return torch.addcmul(self.mean, self.log_std.exp(), draws.normal_like(self.mean))
 
     def mode(self) -> Tensor:
         return self.mean
@@ -113,7 +114,7 @@ class Categorical:
     def sample(self) -> Tensor:
         # The Gumbel-max trick: an exponential draw a choice, no normalisation. Drawn in single precision even
         # under autocast, where the tails of half precision would forbid rare choices.
-        noise = torch.empty_like(self.logits, dtype=torch.float32).exponential_()
+        noise = draws.exponential_like(self.logits)
         return (self.logits - noise.log()).argmax(-1)
 
     def mode(self) -> Tensor:

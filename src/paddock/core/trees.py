@@ -64,6 +64,19 @@ def load_tree(folder: Path, name: str, *, limit: int | None = None) -> Tree:
     return _decode(structure, arrays)
 
 
+def pack_tree(tree: Tree) -> bytes:
+    """A tree as bytes, for `unpack_tree`: its structure's length, the structure, the arrays."""
+    arrays: dict[str, np.ndarray] = {}
+    structure = json.dumps(_encode(tree, arrays)).encode()
+    return b"".join([len(structure).to_bytes(8, "little"), structure, safetensors_numpy.save(arrays)])
+
+
+def unpack_tree(packed: bytes | memoryview) -> Tree:
+    """The tree that `pack_tree` was given."""
+    start = 8 + int.from_bytes(packed[:8], "little")
+    return _decode(json.loads(bytes(packed[8:start])), safetensors_numpy.load(bytes(packed[start:])))
+
+
 def open_tree(folder: Path, name: str) -> Tree:
     """Like `load_tree` for NumPy arrays, but mapped from the file: what is not looked at is not read."""
     file = folder / f"{name}.safetensors"

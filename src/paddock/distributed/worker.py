@@ -32,7 +32,8 @@ from paddock.distributed.standby import Acting, Standby
 from paddock.distributed.wire.messages import Hello
 from paddock.environments.calls import EnvironmentAway
 from paddock.environments.spaces import spec_of
-from paddock.orchestration.build import make_controllers, make_environment
+from paddock.orchestration.build import make_environment
+from paddock.orchestration.components import make_controllers
 from paddock.orchestration.schema import ExperimentConfig
 from paddock.rollout.actor import ActorModule
 from paddock.rollout.collector import Collector

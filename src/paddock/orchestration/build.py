@@ -7,16 +7,14 @@ from functools import partial
 import torch
 from gymnasium.vector import VectorEnv
 from rich.console import Console
-from torch import nn
 
+from paddock.components.devices import choose_device
 from paddock.config.moved import short_name
 from paddock.config.schema import instantiate
 from paddock.control.requests import Control
 from paddock.control.service import RunService
 from paddock.core import permission
-from paddock.core.errors import InputError
 from paddock.core.seeding import derive_seed, seed_everything
-from paddock.core.specs import Spec
 from paddock.environments.calls import set_name
 from paddock.environments.spaces import spec_of
 from paddock.evaluation.evaluator import evaluate
@@ -24,9 +22,11 @@ from paddock.experiments.run import RunFolder
 from paddock.orchestration.checkpoint import CheckpointStore
 from paddock.orchestration.collaborators import Collaborators
 from paddock.orchestration.compatibility import check_actions
+from paddock.orchestration.components import make_controllers
 from paddock.orchestration.diagnostics import Diagnostics
 from paddock.orchestration.folder_watch import Home
 from paddock.orchestration.initial_weights import load_initial_weights
+from paddock.orchestration.learners.ranks import Ranks
 from paddock.orchestration.loggers import make_loggers
 from paddock.orchestration.metrics import Metrics
 from paddock.orchestration.monitoring.monitor import Monitor
@@ -36,17 +36,20 @@ from paddock.orchestration.policies import PolicyStore
 from paddock.orchestration.schema import ExperimentConfig
 from paddock.orchestration.sizes import allocated, check_copies, check_parts
 from paddock.orchestration.terminal import Limits
-from paddock.rollout.controllers import ControllerManager
 from paddock.rollout.experience import ExperienceParts
 from paddock.workflows.base import Workflow
 from paddock.workflows.context import Counters, WorkflowContext
 
 
-def build(config: ExperimentConfig, run: RunFolder, console: Console) -> Orchestrator:
-    """Make everything that the configuration names and everything that the loop works with, and hand it over."""
+def build(config: ExperimentConfig, run: RunFolder, console: Console, ranks: Ranks | None = None) -> Orchestrator:
+    """Make everything that the configuration names and everything that the loop works with, and hand it over.
+
+    ranks: the learners, if there are others than this process.
+    """
+    ranks = ranks or Ranks(config)
     torch.set_num_threads(config.threads)
     seed_everything(config.seed)
-    device = _device(config.device)
+    device = choose_device(config.device)
     copies = check_copies(config, partial(make_environment, config))
     environment = make_environment(config, config.experience.copies(config.environment.num_envs))
     spec = spec_of(environment)
@@ -81,18 +84,20 @@ def build(config: ExperimentConfig, run: RunFolder, console: Console) -> Orchest
         spec=spec,
         counters=counters,
         total_steps=config.training.total_steps,
+        learners=ranks.learners,
     )
     workflow: Workflow = instantiate(config.workflow)
     workflow.initialize(context)
-    return Orchestrator(config, run, workflow, context, _collaborators(config, run, console, context))
+    return Orchestrator(config, run, workflow, context, _collaborators(config, run, console, context, ranks))
 
 
 def _collaborators(
-    config: ExperimentConfig, run: RunFolder, console: Console, context: WorkflowContext
+    config: ExperimentConfig, run: RunFolder, console: Console, context: WorkflowContext, ranks: Ranks
 ) -> Collaborators:
     metrics, control, settings = Metrics(), Control(), config.evaluation
     records = {settings.metric: "high", **settings.records}
     return Collaborators(
+        ranks=ranks,
         metrics=metrics,
         scheduler=PhaseScheduler(list(config.training.phases.values()), metrics.latest),
         checkpoints=CheckpointStore(run.checkpoints, config.checkpoint),
@@ -115,18 +120,6 @@ def _collaborators(
     )
 
 
-def make_controllers(
-    config: ExperimentConfig, spec: Spec, device: torch.device
-) -> tuple[dict[str, nn.Module], ControllerManager]:
-    """The experiment's components by name, and whatever acts with them."""
-    components = {
-        name: allocated(f"components.{name}", partial(instantiate, part, spec)).to(device)
-        for name, part in config.components.items()
-    }
-    available = {name: instantiate(part, components, spec) for name, part in config.controllers.available.items()}
-    return components, ControllerManager(available, config.controllers.default)
-
-
 def make_environment(config: ExperimentConfig, num_envs: int, render_mode: str | None = None) -> VectorEnv:
     """`num_envs` copies of the experiment's environment."""
     made = instantiate(config.environment, num_envs, render_mode)
@@ -144,14 +137,3 @@ def _loggers(config: ExperimentConfig, run: RunFolder, console: Console, agent_s
         limits=Limits(config.training.total_steps, config.training.max_seconds),
         agent_steps=agent_steps,
     )
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise InputError(f"device '{name}' cannot be used: {str(error).splitlines()[0]}") from error
-    return device

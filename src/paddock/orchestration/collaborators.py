@@ -11,6 +11,7 @@ from paddock.evaluation.evaluator import Evaluator, Probe
 from paddock.orchestration.checkpoint import CheckpointStore
 from paddock.orchestration.diagnostics import Diagnostics
 from paddock.orchestration.folder_watch import Home
+from paddock.orchestration.learners.ranks import Ranks
 from paddock.orchestration.loggers import Logger
 from paddock.orchestration.metrics import Metrics
 from paddock.orchestration.monitoring.monitor import Monitor
@@ -24,6 +25,7 @@ class Collaborators:
     """Everything around the loop. Loggers are made when the run begins, at so many agent steps; the service of a run
     is made of the run."""
 
+    ranks: Ranks
     metrics: Metrics
     scheduler: PhaseScheduler
     checkpoints: CheckpointStore

@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,9 @@ from paddock.core.reading import DamagedError, require_regular
 from paddock.core.trust import MARK, checked, mark, sign
 from paddock.core.user_code import KeptCode
 from paddock.experiments.run import RunFolder, manifest
+from paddock.orchestration.budget import with_capacities
 from paddock.orchestration.build import build
+from paddock.orchestration.learners.ranks import opened
 from paddock.orchestration.orchestrator import Orchestrator
 from paddock.orchestration.schema import ExperimentConfig
 
@@ -38,6 +40,8 @@ MAY_CHANGE_ON_RESUME = (
     "checkpoint",
     "logging",
     "monitoring",
+    "learners",
+    "updates",
     "tags",
 )
 RESUME_RULE = (
@@ -80,7 +84,8 @@ def resolve(request: Request) -> tuple[ExperimentConfig, Composed]:
     if request.seed is not None:
         overrides.append(f"seed={request.seed}")
     composed = settle(compose(request.experiment, preset=request.preset, user=request.user, overrides=overrides))
-    return validate(composed.values, ExperimentConfig, composed.origins), composed
+    values = with_capacities(composed.values, composed.origins)
+    return validate(values, ExperimentConfig, composed.origins), composed
 
 
 def experiment_of(manifest: Mapping[str, Any], name: str) -> str:
@@ -106,12 +111,13 @@ def new_run(config: ExperimentConfig, console: Console, request: Request | None 
     run = RunFolder.create(Path(config.runs_dir), config.name, values, seed=config.seed)
     with files_like(run.path), KeptCode.of(run.path).in_use(), run.lock():
         run.write_manifest(**manifest(values, seed=config.seed), **(request.origin() if request else {}))
-        try:
-            orchestrator = build(config, run, console)
-        except BaseException:
-            shutil.rmtree(run.path)  # Nothing has happened in it that anybody could want.
-            raise
-        yield orchestrator
+        with opened(config) as ranks:
+            try:
+                orchestrator = build(config, run, console, ranks)
+            except BaseException:
+                shutil.rmtree(run.path)  # Nothing has happened in it that anybody could want.
+                raise
+            yield orchestrator
 
 
 @contextmanager
@@ -126,10 +132,10 @@ def resumed_run(
     values = _changed(saved, overrides)
     _check_writable(run)
     permitted = checked(run.path, saved, used=values, trusts=trusts, with_links=True)
-    with permitted as (verdict, code), files_like(run.path), _held(run):
+    with permitted as (verdict, code), files_like(run.path), _held(run), ExitStack() as stack:
         _tell_changes(run, code)
         config = validate(values, ExperimentConfig)
-        orchestrator = build(config, run, console)
+        orchestrator = build(config, run, console, stack.enter_context(opened(config)))
         checkpoint = orchestrator.checkpoints.load()
         if checkpoint is None:
             log.warning(
@@ -147,6 +153,11 @@ def resumed_run(
                 sign(run.path, written)
         run.write_manifest(status="running", pid=os.getpid())
         run.event("resumed", checkpoint=checkpoint and checkpoint.path.name, overrides=list(overrides))
+        if checkpoint is not None and checkpoint.info.get("has_cut_off_update"):
+            log.warning(
+                "the checkpoint was saved when a learner was lost, inside an update, which is done again: sound, but "
+                "not bit-identical to an uninterrupted run."
+            )
         if checkpoint is not None and not checkpoint.info["is_exact"]:
             log.warning(
                 "this environment cannot give its state, so the resumed run starts fresh episodes from derived "

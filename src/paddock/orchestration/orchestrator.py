@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import logging
 import time
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from paddock.buffers.mixing import draw_batch
+from paddock.components.learners import LearnerLostError
 from paddock.components.learning import set_frozen
 from paddock.core.cadence import Every
 from paddock.core.clock import now
 from paddock.core.errors import InputError, NonFiniteError, PaddockError
-from paddock.core.files import make_folder, replace_file
 from paddock.core.seeding import get_random_state, set_random_state
 from paddock.core.trees import save_tree
 from paddock.environments.calls import CutOff, EnvironmentFailure
@@ -24,6 +24,7 @@ from paddock.evaluation.evaluator import record_video
 from paddock.evaluation.results import Scores, keep_drives, keep_result
 from paddock.experiments.run import RunFolder
 from paddock.experiments.store.store import register
+from paddock.orchestration import endings
 from paddock.orchestration.checkpoint import Checkpoint
 from paddock.orchestration.collaborators import Collaborators
 from paddock.orchestration.loggers import JsonLines, Logger, Row, rewind_log
@@ -68,6 +69,7 @@ class Orchestrator:
         self.workflow = workflow
         self.context = context
         self.counters = context.counters
+        self.ranks = given.ranks
         self.metrics = given.metrics
         self.scheduler = given.scheduler
         self.checkpoints = given.checkpoints
@@ -76,7 +78,7 @@ class Orchestrator:
         self.diagnostics = given.diagnostics
         self.make_eval_env = given.make_eval_env
         self._policies = given.policies
-        self._home = given.home
+        self.home = given.home
         self._evaluator = given.evaluator
         self._probes = given.probes
         self._make_loggers = given.make_loggers
@@ -107,26 +109,28 @@ class Orchestrator:
                 self._loop()
                 return self._finish()
         except (EnvironmentFailure, CutOff) as error:
-            raise self._ended_by_environment(error) from error
+            raise endings.by_environment(self, error) from error
+        except LearnerLostError as error:
+            raise endings.by_learner(self, error) from error
         except PaddockError as error:
-            self._fail(str(error))
+            self.fail(str(error))
             raise
         except OSError as error:
-            raise self._ended_by_files(error) from error
+            raise endings.by_files(self, error) from error
         except BaseException as error:
-            self._fail(f"{type(error).__name__}: {error}")
+            self.fail(f"{type(error).__name__}: {error}")
             raise
         finally:
             self._close()
 
     def _open(self) -> None:
-        self._home.open()
+        self.home.open()
         self._json = JsonLines(self.run_folder.metrics_file)
         self._loggers = [self._json, *self._make_loggers(self.counters.agent_steps)]
         for logger in self._loggers:
             if isinstance(logger, Terminal):
                 logger.follow(self.standing)
-        self.run_folder.write_manifest(status="running")
+        self.run_folder.write_manifest(status="running", learners=self.ranks.count)
         register(self.run_folder)
 
     def _close(self) -> None:
@@ -136,7 +140,8 @@ class Orchestrator:
             *loggers,
             self.monitor.close,
             self.service.close,
-            self._home.close,
+            self.home.close,
+            self.ranks.close,
             self.context.experience.close,
         ]:
             try:
@@ -160,7 +165,7 @@ class Orchestrator:
     def _loop(self) -> None:
         entered: PhaseConfig | None = None
         while (action := self.scheduler.next_action()) is not None:
-            self._home.check()
+            self.home.check()
             if self.scheduler.is_at_cycle_start:
                 if self._is_row_due():
                     self._log(self._entered or action.phase.name)
@@ -192,7 +197,7 @@ class Orchestrator:
         else:
             before = self.counters.updates
             with self._keeping_faults(action, batch), self._stopwatch.timing("update"), self.diagnostics.watching():
-                metrics = hook(batch, phase=action.phase)
+                metrics = self.ranks.update(self.workflow, action.hook, batch, action.phase)
             self.metrics.add(metrics)
             self.metrics.add(self.diagnostics.statistics())
             if self.counters.updates == before:
@@ -273,7 +278,7 @@ class Orchestrator:
                 file = self.run_folder.videos / f"step-{self.counters.agent_steps:012d}.mp4"
                 record = getattr(self._evaluator, "record_video", record_video)
                 record(actor, self.make_eval_env, file, seed=settings.seed)
-        self._home.check()
+        self.home.check()
         score = results.get(settings.metric)
         if score is not None:
             results["eval/kept"] = self._scores.kept(score)
@@ -320,7 +325,7 @@ class Orchestrator:
             means |= self.monitor.take_sample()
             self.metrics.latest.update(means)
             row = Row(asdict(self.counters), phase, self.seconds, means)
-            self._home.check()
+            self.home.check()
             for logger in self._loggers:
                 logger.log(row)
             self.monitor.check(means, self.metrics.latest)
@@ -333,19 +338,29 @@ class Orchestrator:
         )
 
     def _save(self) -> None:
-        self._home.check()
+        self.save()
+
+    def save(self, **info: Any) -> Path:
+        """Write a checkpoint, with more to be known of it if given."""
+        self.home.check()
         with self._stopwatch.timing("checkpoint"):
             evaluation = self._last_evaluation or {}
             is_scored = all(evaluation.get(name) == value for name, value in asdict(self.counters).items())
-            self.checkpoints.save(
+            path = self.checkpoints.save(
                 self.get_state(),
                 self.context.buffers,
                 agent_steps=self.counters.agent_steps,
-                info={"workflow": self.workflow.kind, "is_exact": self.context.experience.is_exact},
+                info={
+                    "workflow": self.workflow.kind,
+                    "is_exact": self.context.experience.is_exact,
+                    "learners": self.ranks.count,
+                    **info,
+                },
                 score=evaluation.get("score") if is_scored else None,
             )
         self._last_save = time.perf_counter()
         self._is_save_wanted = False
+        return path
 
     def get_state(self) -> dict[str, Any]:
         """All of the run's state but the buffers'."""
@@ -463,35 +478,12 @@ class Orchestrator:
         )
         return seconds
 
-    def _fail(self, message: str) -> None:
+    def fail(self, message: str) -> None:
+        """Note in the run's folder why it ended."""
         try:
-            run = self._home.last_words()
+            run = self.home.last_words()
             if run is not None:
                 run.event("failed", agent_steps=self.counters.agent_steps, error=message)
                 self._write_ending("failed", run, error=message)
         except OSError as error:  # The disk that failed the run may not take its obituary either.
             log.warning("the failure could not be noted in '%s': %s", self.run_folder.path, error)
-
-    def _ended_by_environment(self, error: BaseException) -> PaddockError:
-        """A sentence for people; the traceback, which is for whoever wrote the environment, goes to `faults/`."""
-        message = f"{str(error) or type(error).__name__}, after {self.counters.agent_steps:,} steps."
-        try:
-            self._home.check()
-            folder = self.run_folder.faults / f"step-{self.counters.agent_steps:012d}"
-            make_folder(folder)
-            replace_file(folder / "traceback.txt", "".join(traceback.format_exception(error)).encode())
-            message += f" The traceback is kept in '{folder / 'traceback.txt'}'; what was saved before is whole."
-        except (OSError, PaddockError) as trouble:
-            log.warning("the traceback could not be kept: %s", trouble)
-        self._fail(message)
-        return PaddockError(message)
-
-    def _ended_by_files(self, error: OSError) -> PaddockError:
-        """A full disk, say, or one that has become read-only."""
-        where, why = error.filename or self.run_folder.path, error.strerror or str(error)
-        message = (
-            f"'{where}' could not be written: {why}. What was saved before is whole; when there is room again, go on "
-            f"with it: paddock train --resume {self.run_folder.path}"
-        )
-        self._fail(message)
-        return PaddockError(message)

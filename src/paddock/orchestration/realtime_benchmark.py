@@ -16,7 +16,8 @@ from paddock.environments.realtime.benchmark import Figures, summed_up
 from paddock.environments.realtime.env import RealTimeVectorEnv
 from paddock.environments.realtime.probe import MeasuredDelays, Probe
 from paddock.environments.spaces import spec_of
-from paddock.orchestration.build import make_controllers, make_environment
+from paddock.orchestration.build import make_environment
+from paddock.orchestration.components import make_controllers
 from paddock.orchestration.schema import ExperimentConfig
 
 WARM_UP = 5  # time-steps before measuring: the first inference takes longer than all others

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, model_validator
 
+from paddock.components.devices import Precision
 from paddock.config.migrate import SCHEMA_VERSION
 from paddock.config.phases import phases_by_name
 from paddock.config.schema import Name, Part, Schema, load_target, validate_target
@@ -44,6 +45,12 @@ class ControllersConfig(Schema):
     available: dict[Name, Part]
 
 
+class UpdatesConfig(Schema):
+    """How a batch is worked on: in so many pieces one after the other, whose gradients are added up."""
+
+    accumulate: int = Field(default=1, ge=1)
+
+
 class ExperimentConfig(Schema):
     """Everything that a run is made from."""
 
@@ -53,7 +60,10 @@ class ExperimentConfig(Schema):
     seed: int = Field(ge=0, lt=2**31)
     runs_dir: str
     device: str
+    precision: Precision = "float32"
     threads: int = Field(ge=1)
+    learners: int = Field(default=1, ge=1)
+    updates: UpdatesConfig = Field(default_factory=lambda: UpdatesConfig())
     debug: bool
     initial_weights: dict[Name, str] = Field(default_factory=dict)
     environment: Annotated[SerializeAsAny[EnvironmentConfig], BeforeValidator(validate_target)]
@@ -92,6 +102,7 @@ class ExperimentConfig(Schema):
         is_endless = self.training.total_steps is None and self.training.max_seconds is None
         if is_endless and not phases[-1].has_end:
             problems.append("the run never ends; set training.total_steps, training.max_seconds or a phase's duration")
+        problems += self._problems_of_learners()
         problems += [
             f"initial_weights names the component '{name}', which is not there.{did_you_mean(name, self.components)}"
             f" There are: {', '.join(self.components)}"
@@ -111,6 +122,19 @@ class ExperimentConfig(Schema):
     def reweighing(self, phase: PhaseConfig) -> dict[str, float]:
         """The reward weights that change as `phase` begins: those of the reward set, then the phase's own."""
         return {**self.environment.reward_phases.get(phase.name, {}), **phase.reward}
+
+    def _problems_of_learners(self) -> list[str]:
+        """Updates that do not share their batches gain nothing from more learners, nor from pieces."""
+        owner = load_target(self.workflow.target_)
+        if getattr(owner, "splits_updates", False):
+            return []
+        asked = {"learners": self.learners, "updates.accumulate": self.updates.accumulate}
+        return [
+            f"{key} = {value} cannot be used with {owner.__name__}, whose updates are not shared among learners; set "
+            "it to 1, or choose workflow=ppo, sac, redq, planet or dreamer"
+            for key, value in asked.items()
+            if value > 1
+        ]
 
     def _problems_of(self, phase: PhaseConfig) -> list[str]:
         references = [

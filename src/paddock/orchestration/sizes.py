@@ -6,6 +6,7 @@ are made and measured.
 
 from __future__ import annotations
 
+import math
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import torch
 from gymnasium.vector import VectorEnv
 from torch import nn
 
+from paddock.components.devices import choose_device
 from paddock.config.schema import TargetSchema, instantiate
 from paddock.core.errors import InputError
 from paddock.core.seeding import forked_random
@@ -30,6 +32,10 @@ TRIED_COPIES = 33
 OVERHEAD = 1.5  # what the system takes for small pieces of memory, and what a step needs in passing
 LEARNED = 5  # times its size is what a parameter takes that an optimizer moves: itself, gradients, two moments
 CONTROL_GROUP = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+ROOM = 0.8  # of what is there, for what is chosen here
+SMALLEST_CAPACITY = 1_000  # steps; fewer are no replay
+KEPT = 2  # numbers for every output of a layer: before and after its activation
+POOLED = 4  # pixels become one in the first convolution, at least
 Made = TypeVar("Made")
 
 
@@ -64,23 +70,51 @@ def check_copies(config: ExperimentConfig, make: Callable[[int], VectorEnv]) -> 
 
 def check_parts(config: ExperimentConfig, spec: Spec, copies: Need) -> None:
     """Refuse buffers and networks that do not fit together, beside the copies of the environment."""
+    held, computed = [copies, *buffer_needs(config, spec)], computing_needs(config, spec)
+    device = choose_device(config.device)
+    if device.type == "cuda":
+        refuse_what_cannot_fit(computed, Limit(torch.cuda.mem_get_info(device)[0], f"{device} has free"))
+    else:
+        held += computed
+    refuse_what_cannot_fit(held)
+
+
+def buffer_needs(config: ExperimentConfig, spec: Spec) -> list[Need]:
+    """What the buffers take of the machine's memory."""
+    return list(_buffers(config, config.model_dump(mode="json", by_alias=True), spec))
+
+
+def computing_needs(config: ExperimentConfig, spec: Spec) -> list[Need]:
+    """What networks, optimizers and a batch's activations take, wherever it is computed."""
     values = config.model_dump(mode="json", by_alias=True)
-    refuse_what_cannot_fit([copies, *_buffers(config, values, spec), *_components(config, values, spec)])
+    return [*_components(config, values, spec), _activations(config, values, spec)]
 
 
-def refuse_what_cannot_fit(needs: list[Need]) -> None:
-    """Say which key asks for most, if all together ask for more than there is."""
-    limit, total = memory_limit(), sum(need.size for need in needs)
+def refuse_what_cannot_fit(needs: list[Need], limit: Limit | None = None) -> None:
+    """Say which key asks for most, if all together ask for more than there is, and what would fit of it."""
+    limit, total = limit or memory_limit(), sum(need.size for need in needs)
     if total <= limit.size:
         return
     largest = max(needs, key=lambda need: need.size)
     others = total - largest.size
-    also = f", and everything else {_amount(others)}" if others > 1e8 else ""
+    also = f", and everything else {amount(others)}" if others > 1e8 else ""
     asked = f"{largest.key} = {largest.value}" if largest.value else largest.key
+    fits = capacity_that_fits(largest, limit.size - others)
+    advice = f"{largest.key}={fits:_} fits" if fits else "make it smaller"
     raise InputError(
-        f"{asked} would take {_amount(largest.size)} of memory{also}; {limit.whose} "
-        f"{_amount(limit.size)}. Nothing was started; make it smaller."
+        f"{asked} would take {amount(largest.size)} of memory{also}; {limit.whose} "
+        f"{amount(limit.size)}. Nothing was started; {advice}."
     )
+
+
+def capacity_that_fits(need: Need, available: float) -> int | None:
+    """The capacity of a buffer that takes no more than most of `available` bytes, in two digits; None where there is
+    none, or where the key is no capacity."""
+    if not need.key.endswith(".capacity") or need.size <= 0:
+        return None
+    exact = int(int(need.value.replace(",", "")) * ROOM * available / need.size)
+    digits = max(len(str(exact)) - 2, 0)
+    return exact // 10**digits * 10**digits if exact >= SMALLEST_CAPACITY else None
 
 
 def memory_limit() -> Limit:
@@ -106,7 +140,7 @@ def allocated(key: str, make: Callable[[], Made]) -> Made:
             raise
         limit = memory_limit()
         reason = str(error).splitlines()[0]
-        raise InputError(f"{key} does not fit into memory: {reason}; {limit.whose} {_amount(limit.size)}.") from error
+        raise InputError(f"{key} does not fit into memory: {reason}; {limit.whose} {amount(limit.size)}.") from error
 
 
 def _bytes_of_a_copy(make: Callable[[int], VectorEnv]) -> float:
@@ -153,6 +187,29 @@ def _components(config: ExperimentConfig, values: Mapping[str, Any], spec: Spec)
         yield Need(key, f"{width:,}" if width else "", size)
 
 
+def _activations(config: ExperimentConfig, values: Mapping[str, Any], spec: Spec) -> Need:
+    """Of the rows that are in one backward pass, imagined ones included: from the shapes of layers, at most."""
+    learned = {name for part in config.optimizers.values() for name in getattr(part, "components", [])}
+    pixels = max((math.prod(part.shape[:2]) for part in spec.observation.values() if len(part.shape) == 3), default=0)
+    numbers = 0.0
+    for name in learned & config.components.keys():
+        for shape, _, width in _shapes(config.components[name], spec):
+            numbers += KEPT * _outputs(shape, pixels) * width
+    batches = [part.get("batch_size", 0) * part.get("length", 1) for part in values["buffers"].values()]
+    workflow = values["workflow"]
+    rows = max([*batches, workflow.get("minibatch_size") or 0]) * (1 + (workflow.get("horizon") or 0))
+    return Need("activations of a batch", "", numbers * rows / (config.learners * config.updates.accumulate))
+
+
+def _outputs(shape: tuple[int, ...], pixels: int) -> float:
+    """Numbers that a layer with such a weight gives for a row: matrices, several of them, convolutions."""
+    if len(shape) == 2:
+        return shape[0]
+    if len(shape) == 3:
+        return shape[0] * shape[-1]
+    return shape[0] * pixels / POOLED if len(shape) == 4 else 0
+
+
 def _shapes(part: TargetSchema, spec: Spec) -> list[tuple[tuple[int, ...], int, int]]:
     """Shape, numbers and bytes a number of everything that a component would hold; none where only the real thing can
     tell."""
@@ -179,7 +236,8 @@ def _numbers(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, values
 
 
-def _amount(size: float) -> str:
+def amount(size: float) -> str:
+    """Bytes for people."""
     for unit, bytes_ in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
         if size >= bytes_:
             return f"{size / bytes_:,.1f} {unit}"

@@ -338,4 +338,4 @@ def _reset_rows(state: ActorState, fresh: ActorState, rows: np.ndarray) -> Actor
 
 
 def _replaced(values: Tensor, index: Tensor, rows: Tensor) -> Tensor:
-    return values.index_copy(0, index, rows)
+    return values.index_copy(0, index.to(values.device), rows)

@@ -6,7 +6,7 @@ Shapes: N environments, F features, A numbers in an action's vector.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 
 from paddock.components.actions import from_vector, to_vector, vector_size
+from paddock.components.devices import Precision, autocast
 from paddock.components.dynamics.imagination import score_by
 from paddock.components.dynamics.protocol import WorldModel
 from paddock.components.dynamics.rssm import Latent
@@ -182,7 +183,7 @@ class PlanningActorConfig(ModelActorConfig):
     policy: str | None = None
     value: str | None = None
     proposals: int = Field(default=0, ge=0)
-    precision: Literal["float32", "bfloat16"] = "float32"
+    precision: Precision = "float32"
 
     @model_validator(mode="after")
     def _check(self) -> PlanningActorConfig:
@@ -215,7 +216,7 @@ class PlanningActor(ModelActor):
     ) -> tuple[Tensor, dict[str, Tensor]]:
         score = score_by(self.world_model, latent, gamma=self.config.gamma, value=self._terminal_value())
         limits = self.limits()
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bfloat16"):
+        with autocast(self.device, self.config.precision):
             found = self.planner.search(score, state[PLAN], self._proposals(latent, limits), **limits)
         vector = found.actions[:, 0]
         if self.explores_by_std and not deterministic and found.plan is not None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from paddock.buffers.buffer import Buffer
+from paddock.components.learners import Learners
 from paddock.components.optimizers.optimizer import Optimizer
 from paddock.config.schema import TargetSchema
 from paddock.core.specs import Spec
@@ -40,6 +41,7 @@ class WorkflowContext:
     spec: Spec
     counters: Counters
     total_steps: int | None
+    learners: Learners = field(default_factory=Learners)
 
     @property
     def progress(self) -> float:

@@ -17,13 +17,15 @@ from torch import Tensor
 
 from paddock.components.actions import Categorical, SquashedGaussian, to_vector
 from paddock.components.controllers.latent_control import Distribution
+from paddock.components.draws import flattened, normal_like
 from paddock.components.learning import TargetNetwork, is_frozen
+from paddock.components.optimizers.optimizer import Gradients
 from paddock.components.return_computers.td_lambda import lambda_returns
+from paddock.core.trees import map_tree
 from paddock.workflows.base import Metrics, Phase, Workflow
 from paddock.workflows.context import WorkflowContext
 from paddock.workflows.world_model_update import (
     Latent,
-    Losses,
     Sample,
     WorldModelLossConfig,
     WorldModelScales,
@@ -85,6 +87,7 @@ class Dreamer(Workflow):
     """
 
     config: DreamerConfig
+    splits_updates = True
 
     def initialize(self, context: WorkflowContext) -> None:
         super().initialize(context)
@@ -107,22 +110,21 @@ class Dreamer(Workflow):
     def update(self, batch: Sample, *, phase: Phase) -> Metrics:
         """One step of the world model, then one of policy and value from the states that it found."""
         sample = self._prepare(batch)
-        latents, losses, metrics = self._learn_model(sample)
-        controller_losses, controller_metrics = self._learn_controller(latents, sample)
-        losses = losses | controller_losses
-        assert losses.keys() == self.scales.keys(), f"losses {sorted(losses)}, scales {sorted(self.scales)}"
-        return metrics | controller_metrics
+        losses = {*self.model_scales, *CONTROLLER_LOSSES}
+        assert losses == self.scales.keys(), f"losses {sorted(losses)}, scales {sorted(self.scales)}"
+        latents, metrics = self._learn_model(sample)
+        return metrics | self._learn_controller(latents, sample)
 
     def update_world_model(self, batch: Sample, *, phase: Phase) -> Metrics:
         """One step of the world model alone."""
-        return self._learn_model(self._prepare(batch))[2]
+        return self._learn_model(self._prepare(batch))[1]
 
     def update_controller(self, batch: Sample, *, phase: Phase) -> Metrics:
         """One step of policy and value alone, from states that the world model finds in the batch."""
         sample = self._prepare(batch)
         with torch.no_grad():
             latents = observe(self.model, sample)
-        return self._learn_controller(latents, sample)[1]
+        return self._learn_controller(latents, sample)
 
     def imagine(self, start: Latent, *, horizon: int) -> tuple[Tensor, Tensor]:
         """Follow the policy in the model: features [H + 1, N, F] from latents `start` [N, ...], and actions
@@ -133,100 +135,122 @@ class Dreamer(Workflow):
             latent = self.model.imagine_step(latent, encoded)
             features.append(self.model.features(latent))
             actions.append(action)
-        self.context.counters.imagined_steps += horizon * len(actions[0])
         return torch.stack(features), torch.stack(actions)
 
     def _prepare(self, batch: Sample) -> Sample:
         """[T, B, ...] of T + 1 rows, the first of which lends its action."""
         return prepare_batch(batch, self.context.spec.action, self.context.device, skip=1)
 
-    def _learn_model(self, sample: Sample) -> tuple[Latent, Losses, Metrics]:
-        return update_world_model(self.model, self.optimizers["world_model"], sample, self.config, self.model_scales)
+    def _learn_model(self, sample: Sample) -> tuple[Latent, Metrics]:
+        optimizer, learners = self.optimizers["world_model"], self.context.learners
+        return update_world_model(self.model, optimizer, sample, self.config, self.model_scales, learners)
 
-    def _learn_controller(self, latents: Latent, sample: Sample) -> tuple[Losses, Metrics]:
+    def _learn_controller(self, latents: Latent, sample: Sample) -> Metrics:
         """Imagine from every state, then one step of the policy and one of the value."""
-        config, losses = self.config, {}
+        config, names = self.config, self.model.initial(1)
+        starts: Sample = {"latent": {name: latents[name] for name in names}, "continue": sample["continue"]}
+        if config.imagination_starts is not None:
+            starts = map_tree(lambda part: part.flatten(0, 1), starts)
+            states = len(starts["continue"])
+            chosen = torch.randperm(states, device=self.context.device)[: config.imagination_starts]
+            starts = map_tree(lambda part: part[chosen][None], starts)
+        else:
+            starts |= {name: sample[name] for name in ("reward", "is_last")}
+        metrics, policy_gradients, value_gradients = self.context.learners.mean(
+            self._controller_gradients, starts, axis=1, sees_whole=True
+        )
+        self.context.counters.imagined_steps += config.horizon * starts["continue"].numel()
+        metrics = self._descend("policy", metrics, policy_gradients)
+        metrics = self._descend("value", metrics, value_gradients)
+        if self.needs_slow and (self.context.counters.updates + 1) % config.target_update_interval == 0:
+            self.slow.update()
+        return metrics
+
+    def _controller_gradients(self, starts: Sample) -> tuple[Metrics, Gradients, Gradients]:
+        """Of the losses of policy and value, by dreams from states [T, B], or from [1, N] that were chosen."""
+        config, shape = self.config, starts["continue"].shape
+        by_dynamics = self.by_dynamics and torch.is_grad_enabled()
 
         # Imagine
-        with torch.set_grad_enabled(self.by_dynamics):
-            dream = self._dream({name: latents[name].flatten(0, 1) for name in self.model.initial(1)}, sample)
+        with torch.set_grad_enabled(by_dynamics), flattened(shape[0]):
+            dream = self._dream(map_tree(lambda part: part.flatten(0, 1), starts))
 
         # Values
         outputs = self.value(dream.features[:-1])
-        with torch.set_grad_enabled(self.by_dynamics):
+        with torch.set_grad_enabled(by_dynamics):
             v_slow = self.slow_value.predict(self.slow_value(dream.features)) if self.needs_slow else None
             v_last = self.value.predict(self.value(dream.features[-1:]))
             v = torch.cat([self.value.predict(outputs), v_last])
             baseline = v_slow if v_slow is not None and config.baseline == "slow_value" else v
 
         # Returns: Eq. 4, arXiv:2010.02193, and their scale: Eq. 12, arXiv:2301.04104
-        with torch.set_grad_enabled(self.by_dynamics):
+        with torch.set_grad_enabled(by_dynamics):
             R, w = imagined_returns(dream.reward, dream.continues, baseline, gamma=config.gamma, lambda_=config.lambda_)
         target, w = R.detach(), w.detach()
-        self.return_scale.update(target)
-        S = self.return_scale()
+        S = self.context.learners.whole(target.unflatten(1, shape), 2, self._scale_of)
 
         # Actor: Eq. 11, arXiv:2301.04104; Eq. 6, arXiv:2010.02193, where gradients run through the dynamics.
-        # It comes first: its gradient may run through the value as it was when it gave the baseline.
         pi = self.policy(dream.features[:-1].detach())
         advantage = self.reinforce_share * (target - baseline[:-1].detach()) / S
-        losses["policy"], entropy = policy_loss(
-            pi, dream.action.detach(), advantage, w, entropy_coef=config.entropy_coef
-        )
+        actor, entropy = policy_loss(pi, dream.action.detach(), advantage, w, entropy_coef=config.entropy_coef)
         if self.by_dynamics:
-            losses["policy"] = losses["policy"] - (1 - self.reinforce_share) * (w * R / S).mean()
-        metrics = self._descend("policy", losses["policy"])
+            actor = actor - (1 - self.reinforce_share) * (w * R / S).mean()
 
         # Critic: imagined states, and real ones where replay_value_coef says so
         regularizer = v_slow.detach()[:-1] if v_slow is not None and config.slow_regularizer else None
-        losses["value"] = value_loss(self.value, outputs, target, regularizer, w)
+        critic = value_loss(self.value, outputs, target, regularizer, w)
         if config.replay_value_coef:
-            replayed = self._replay_value_loss(latents, sample, target[0])
-            losses["value"] = losses["value"] + config.replay_value_coef * replayed
-        metrics |= self._descend("value", losses["value"])
-        if self.needs_slow and (self.context.counters.updates + 1) % config.target_update_interval == 0:
-            self.slow.update()
+            critic = critic + config.replay_value_coef * self._replay_value_loss(starts, target[0])
 
-        # Metrics
-        return losses, metrics | {
+        metrics = {
+            "controller/policy_loss": actor.detach(),
+            "controller/value_loss": critic.detach(),
             "controller/entropy": entropy,
             "controller/value": v.detach().mean(),
             "controller/return": target.mean(),
             "controller/return_scale": S,
             "controller/imagined_reward": dream.reward.detach().mean(),
         }
+        return metrics, self._gradients("policy", actor), self._gradients("value", critic)
 
-    def _dream(self, start: Latent, sample: Sample) -> Dream:
-        continues = sample["continue"].flatten()
-        if self.config.imagination_starts is not None:
-            chosen = torch.randperm(len(continues), device=continues.device)[: self.config.imagination_starts]
-            start, continues = {name: part[chosen] for name, part in start.items()}, continues[chosen]
-        features, action = self.imagine(start, horizon=self.config.horizon)
+    def _scale_of(self, returns: Tensor) -> Tensor:
+        """[]: what returns of a whole batch are divided by, once they have been seen."""
+        self.return_scale.update(returns)
+        return self.return_scale()
+
+    def _dream(self, start: Sample) -> Dream:
+        """From states [N, ...]."""
+        features, action = self.imagine(start["latent"], horizon=self.config.horizon)
         reward = self.model.reward.predict(self.model.reward(features[1:]))
         # Whether the first state was an episode's last is known.
-        continues = torch.cat([continues[None], self.model.goes_on(features[1:]).sigmoid()])
+        continues = torch.cat([start["continue"][None], self.model.goes_on(features[1:]).sigmoid()])
         return Dream(features, action, reward, continues)
 
-    def _replay_value_loss(self, latents: Latent, sample: Sample, dreamed: Tensor) -> Tensor:
+    def _replay_value_loss(self, sample: Sample, dreamed: Tensor) -> Tensor:
         """[]: the value has to fit what really followed, too; dreamed returns [N] stand for what follows beyond."""
         config = self.config
         returns, weight = replay_returns(
             sample, dreamed.view_as(sample["reward"]), gamma=config.gamma, lambda_=config.lambda_
         )
-        features = self.model.features(latents)[:-1]
+        features = self.model.features(sample["latent"])[:-1]
         slow = None
         if config.slow_regularizer:
             with torch.no_grad():
                 slow = self.slow_value.predict(self.slow_value(features))
         return value_loss(self.value, self.value(features), returns, slow, weight)
 
-    def _descend(self, name: str, loss: Tensor) -> Metrics:
-        """One step of the named component on its loss, times its scale; a frozen one is only looked at."""
-        metrics: Metrics = {f"controller/{name}_loss": loss.detach()}
-        if not is_frozen(self.context.components[name]):
-            norm = self.optimizers[name].descend(self.scales[name] * loss, retain_graph=self.by_dynamics)
-            metrics[f"controller/{name}_gradient_norm"] = norm
-        return metrics
+    def _gradients(self, name: str, loss: Tensor) -> Gradients:
+        """Of a component's loss, times its scale; none of a frozen one, which is only looked at."""
+        if is_frozen(self.context.components[name]):
+            return ()
+        return self.optimizers[name].differentiate(self.scales[name] * loss, retain_graph=self.by_dynamics)
+
+    def _descend(self, name: str, metrics: Metrics, gradients: Gradients) -> Metrics:
+        """One step of the named component; the metrics with the gradient's norm."""
+        if is_frozen(self.context.components[name]):
+            return metrics
+        norm = self.optimizers[name].descend(self.scales[name] * metrics[f"controller/{name}_loss"], gradients)
+        return metrics | {f"controller/{name}_gradient_norm": norm}
 
     def _sample_action(self, distribution: Distribution) -> tuple[Tensor, Tensor]:
         """An action as the policy gives it, and as the model reads it; with gradients where dreams need them."""
@@ -238,7 +262,7 @@ class Dreamer(Workflow):
                 encoded = encoded + probabilities - probabilities.detach()
             return action, encoded
         if isinstance(distribution, SquashedGaussian):
-            action = distribution.sample_with_log_prob(torch.randn_like(distribution.mean))[0]
+            action = distribution.sample_with_log_prob(normal_like(distribution.mean))[0]
         else:
             action = distribution.sample()
         return action, to_vector(action, self.context.spec.action)

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 from pydantic import Field
-from torch import Tensor
 
+from paddock.components.devices import to_device
 from paddock.components.return_computers.bootstrap import bootstrap_weight
 from paddock.config.schema import TargetSchema
 from paddock.rollout.result import CollectResult
@@ -46,9 +46,12 @@ class ReplayWorkflow(Workflow):
         """For phases that collect nothing: the normaliser learns once, from all that the phase's buffer holds."""
         if self._is_scaled:
             return
-        everything = getattr(self.context.buffers[phase.buffer or ""], "observations", None)
-        seen = batch["observation"] if everything is None else everything()
-        self.observation_normalizer.update({name: torch.as_tensor(part) for name, part in seen.items()})
+        learners = self.context.learners
+        if learners.is_first:  # The others have no buffers.
+            everything = getattr(self.context.buffers[phase.buffer or ""], "observations", None)
+            seen = batch["observation"] if everything is None else everything()
+            self.observation_normalizer.update({name: torch.as_tensor(part) for name, part in seen.items()})
+        learners.copy_from_first(list(self.observation_normalizer.buffers()))
         self._is_scaled = True
 
     def get_state(self) -> dict[str, Any]:
@@ -63,14 +66,11 @@ class ReplayWorkflow(Workflow):
         `observation` and `next_observation` are parts [N, ...]; `action` [N, ...], `reward` [N] and `bootstrap` [N],
         the weight of what follows.
         """
-        device = self.context.device
+        weight = bootstrap_weight(batch, self.config.gamma)
+        kept = {name: batch[name] for name in ("observation", "next_observation", "action", "reward")}
+        moved = to_device({**kept, "bootstrap": weight}, self.context.device)
         return {
-            "observation": self._normalize(batch["observation"]),
-            "next_observation": self._normalize(batch["next_observation"]),
-            "action": batch["action"].to(device),
-            "reward": batch["reward"].to(device),
-            "bootstrap": bootstrap_weight(batch, self.config.gamma).to(device),
+            **moved,
+            "observation": self.observation_normalizer(moved["observation"]),
+            "next_observation": self.observation_normalizer(moved["next_observation"]),
         }
-
-    def _normalize(self, observation: dict[str, Tensor]) -> dict[str, Tensor]:
-        return self.observation_normalizer({name: part.to(self.context.device) for name, part in observation.items()})

@@ -18,6 +18,7 @@ class PlaNet(Workflow):
     """Needs component and optimizer `world_model`, and a controller that plans with it."""
 
     config: PlaNetConfig
+    splits_updates = True
 
     def initialize(self, context: WorkflowContext) -> None:
         super().initialize(context)
@@ -31,4 +32,5 @@ class PlaNet(Workflow):
     def update_world_model(self, batch: Sample, *, phase: Phase) -> Metrics:
         """One gradient step on Eq. 3, arXiv:1811.04551: what was seen and paid, and the KL to the prior."""
         sample = prepare_batch(batch, self.context.spec.action, self.context.device, skip=1)
-        return update_world_model(self.model, self.optimizer, sample, self.config, self.scales)[2]
+        learners = self.context.learners
+        return update_world_model(self.model, self.optimizer, sample, self.config, self.scales, learners)[1]

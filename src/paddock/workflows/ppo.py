@@ -15,6 +15,8 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
+from paddock.components.devices import to_device
+from paddock.components.optimizers.optimizer import Gradients
 from paddock.components.return_computers.gae import generalized_advantages
 from paddock.components.workers import Workers
 from paddock.config.schema import TargetSchema
@@ -66,6 +68,7 @@ class PPO(Workflow):
     """
 
     config: PPOConfig
+    splits_updates = True
 
     def initialize(self, context: WorkflowContext) -> None:
         super().initialize(context)
@@ -75,7 +78,7 @@ class PPO(Workflow):
         self.reward_normalizer = parts["reward_normalizer"]
         self.optimizer = context.optimizers["main"]
         self.losses = torch.compile(self._losses) if self.config.compile else self._losses
-        self.workers = Workers(self.config.workers or available_cores())
+        self.workers = Workers(self.config.workers or max(available_cores() // context.learners.count, 1))
         self.auxiliary_targets = getattr(self.policy, "auxiliary_targets", None)
         self.is_recurrent = self.policy.is_recurrent or self.value.is_recurrent
         copies = context.experience.num_envs
@@ -89,7 +92,7 @@ class PPO(Workflow):
             self.optimizer.set_learning_rate_fraction(remaining)
         clip_ratio = config.clip_ratio * (remaining if config.anneal_clip else 1.0)
 
-        batch = map_tree(lambda part: part.to(self.context.device), batch)
+        batch = to_device(batch, self.context.device)
         samples = self._prepare(batch)
         count, size = len(samples["advantage"]), self._samples_in(config.minibatch_size)
         norms: list[float] = []
@@ -117,16 +120,27 @@ class PPO(Workflow):
         }
 
     def _descend(self, minibatch: Samples) -> float:
-        """One gradient step, on the minibatch as a whole or on its shards side by side."""
-        count = len(minibatch["advantage"])
+        """One gradient step on the minibatch as a whole."""
+        means, gradients = self.context.learners.mean(self._gradients, minibatch, weigh=self._weight)
+        return self.optimizer.descend(means["loss"], gradients)
+
+    def _gradients(self, minibatch: Samples) -> tuple[dict[str, Tensor], Gradients]:
+        """Of the loss of the minibatch, or of its shards side by side."""
         shards = list(_shards(minibatch, self._samples_in(self.config.shard_size)))
         if len(shards) == 1:
-            return self.optimizer.descend(self._total(self.losses(minibatch)))
+            loss = self._total(self.losses(minibatch))
+            return {"loss": loss.detach()}, self.optimizer.differentiate(loss)
+        whole = self._weight(minibatch)
 
         def loss_of(shard: Samples) -> Tensor:
-            return self._total(self.losses(shard)) * (len(shard["advantage"]) / count)
+            return self._total(self.losses(shard)) * (self._weight(shard) / whole)
 
-        return self.optimizer.descend_sum([partial(loss_of, shard) for shard in shards], self.workers)
+        loss, gradients = self.optimizer.differentiate_sum([partial(loss_of, shard) for shard in shards], self.workers)
+        return {"loss": loss}, gradients
+
+    def _weight(self, samples: Samples) -> float:
+        """Steps that count: losses are means over them."""
+        return float(samples["valid"].sum()) if self.is_recurrent else len(samples["advantage"])
 
     @torch.no_grad()
     def _prepare(self, batch: dict[str, Any]) -> Samples:

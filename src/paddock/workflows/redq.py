@@ -5,6 +5,7 @@ Shapes: N samples in a batch, C critics, A action dimensions.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -33,6 +34,7 @@ class REDQ(ReplayWorkflow):
 
     config: REDQConfig
     actions = "continuous"
+    splits_updates = True
 
     def initialize(self, context: WorkflowContext) -> None:
         super().initialize(context)
@@ -58,7 +60,8 @@ class REDQ(ReplayWorkflow):
         sample = self.prepare_batch(batch)
         noise = torch.randn(sample["action"].shape, device=self.context.device)
         chosen = torch.randperm(self.ensemble_size, device=self.context.device)[: self.config.subset]
-        metrics, gradients = self.critic_gradients(sample, noise, chosen)
+        of_chosen = partial(self.critic_gradients, chosen=chosen)
+        metrics, gradients = self.context.learners.mean(of_chosen, sample, noise)
         norm = self.optimizers["critics"].descend(metrics["train/critic_loss"], gradients)
         self.target.update()
         return {**metrics, "train/critic_gradient_norm": norm}
@@ -67,7 +70,7 @@ class REDQ(ReplayWorkflow):
         """One step of the policy and of the temperature."""
         sample = self.prepare_batch(batch)
         noise = torch.randn(sample["action"].shape, device=self.context.device)
-        metrics, gradients = self.policy_gradients(sample["observation"], noise)
+        metrics, gradients = self.context.learners.mean(self.policy_gradients, sample["observation"], noise)
         norm = self.optimizers["policy"].descend(metrics["train/policy_loss"], gradients)
         adjust_temperature(self.temperature, self.optimizers["temperature"], metrics["train/entropy"])
         return {**metrics, "train/policy_gradient_norm": norm, "train/temperature": self.temperature()}

@@ -30,6 +30,7 @@ class SAC(ReplayWorkflow):
 
     config: SACConfig
     actions = "continuous"
+    splits_updates = True
 
     def initialize(self, context: WorkflowContext) -> None:
         super().initialize(context)
@@ -64,14 +65,18 @@ class SAC(ReplayWorkflow):
         self.learn_scale(batch, phase)
         sample = self.prepare_batch(batch)
         action = sample["action"].clamp(-INSIDE, INSIDE)
-        loss = -self.policy(sample["observation"]).log_prob(action).mean()
-        norm = self.optimizers["policy"].descend(loss)
-        return {"train/cloning_loss": loss.detach(), "train/policy_gradient_norm": norm}
+        metrics, gradients = self.context.learners.mean(self._cloning_gradients, sample["observation"], action)
+        norm = self.optimizers["policy"].descend(metrics["train/cloning_loss"], gradients)
+        return {**metrics, "train/policy_gradient_norm": norm}
+
+    def _cloning_gradients(self, observation: dict[str, Tensor], action: Tensor) -> tuple[Metrics, Gradients]:
+        loss = -self.policy(observation).log_prob(action).mean()
+        return {"train/cloning_loss": loss.detach()}, self.optimizers["policy"].differentiate(loss)
 
     def _step_critics(self, sample: ReplayBatch, noise: Tensor) -> Metrics:
         if is_frozen(self.critics):
             return {}
-        metrics, gradients = self.critic_gradients(sample, noise)
+        metrics, gradients = self.context.learners.mean(self.critic_gradients, sample, noise)
         norm = self.optimizers["critics"].descend(metrics["train/critic_loss"], gradients)
         self.target.update()
         return {**metrics, "train/critic_gradient_norm": norm}
@@ -79,7 +84,7 @@ class SAC(ReplayWorkflow):
     def _step_policy(self, sample: ReplayBatch, noise: Tensor) -> Metrics:
         if is_frozen(self.policy):
             return {}
-        metrics, gradients = self.policy_gradients(sample["observation"], noise)
+        metrics, gradients = self.context.learners.mean(self.policy_gradients, sample["observation"], noise)
         norm = self.optimizers["policy"].descend(metrics["train/policy_loss"], gradients)
         adjust_temperature(self.temperature, self.optimizers["temperature"], metrics["train/entropy"])
         return {**metrics, "train/policy_gradient_norm": norm}

@@ -12,7 +12,10 @@ from pydantic import Field
 from torch import Tensor
 
 from paddock.components.actions import previous_actions, to_vector
+from paddock.components.devices import to_device
+from paddock.components.learners import Learners
 from paddock.components.learning import is_frozen
+from paddock.components.optimizers.optimizer import Gradients
 from paddock.config.schema import Schema, TargetSchema
 from paddock.core.specs import ArraySpec
 
@@ -48,7 +51,7 @@ def prepare_batch(batch: Sample, action: ArraySpec, device: torch.device, *, ski
     """
 
     def turned(values: Tensor) -> Tensor:
-        return values.to(device).transpose(0, 1).contiguous()
+        return to_device(values, device).transpose(0, 1).contiguous()
 
     rows = {name: turned(batch[name]) for name in ("reward", "is_first", "terminated", "truncated")}
     rows["action"] = to_vector(turned(batch["action"]), action)
@@ -68,45 +71,71 @@ def observe(model: Any, sample: Sample) -> Latent:
 
 
 def update_world_model(
-    model: Any, optimizer: Any, sample: Sample, config: WorldModelLossConfig, scales: dict[str, float]
-) -> tuple[Latent, Losses, Metrics]:
+    model: Any,
+    optimizer: Any,
+    sample: Sample,
+    config: WorldModelLossConfig,
+    scales: dict[str, float],
+    learners: Learners,
+) -> tuple[Latent, Metrics]:
     """One gradient step; a frozen model is only looked at. Latents [T, B, ...] come without a gradient."""
     is_learning = not is_frozen(model)
     model.learn_scale(sample["observation"])
-    with torch.set_grad_enabled(is_learning):
-        latents = observe(model, sample)
-        losses, kl = world_model_losses(
-            model, latents, sample, free_nats=config.free_nats, free_mean=config.free_nats_of_mean
-        )
-        loss = weighted_sum(losses, scales)
-    metrics: Metrics = {f"train/{name}_loss": value.detach() for name, value in losses.items()}
-    metrics |= {"train/model_loss": loss.detach(), "train/kl": kl}
+
+    def gradients_of(piece: Sample) -> tuple[Metrics, Gradients, Latent]:
+        with torch.set_grad_enabled(is_learning and torch.is_grad_enabled()):
+            latents = observe(model, piece)
+            losses, kl = world_model_losses(
+                model, latents, piece, free_nats=config.free_nats, free_mean=config.free_nats_of_mean, learners=learners
+            )
+            loss = weighted_sum(losses, scales)
+        metrics: Metrics = {f"train/{name}_loss": value.detach() for name, value in losses.items()}
+        metrics |= {"train/model_loss": loss.detach(), "train/kl": kl}
+        gradients = optimizer.differentiate(loss) if is_learning else ()
+        return metrics, gradients, {name: latents[name].detach() for name in model.initial(1)}
+
+    metrics, gradients, latents = learners.mean(gradients_of, sample, axis=1, sees_whole=config.free_nats_of_mean)
     if is_learning:
-        metrics["train/model_gradient_norm"] = optimizer.descend(loss)
-    return {name: part.detach() for name, part in latents.items()}, losses, metrics
+        metrics["train/model_gradient_norm"] = optimizer.descend(metrics["train/model_loss"], gradients)
+    return latents, metrics
 
 
 def world_model_losses(
-    model: Any, latents: Latent, sample: Sample, *, free_nats: float, free_mean: bool
+    model: Any,
+    latents: Latent,
+    sample: Sample,
+    *,
+    free_nats: float,
+    free_mean: bool,
+    learners: Learners | None = None,
 ) -> tuple[Losses, Tensor]:
     """Eq. 2 and 3, arXiv:2301.04104: predictions of what is seen and paid, and the two sides of the KL, whose mean is
-    the second result. With all scales 1 it is Eq. 3, arXiv:1811.04551."""
+    the second result. With all scales 1 it is Eq. 3, arXiv:1811.04551. A piece of a batch is told the `learners`."""
+    dynamics, representation = model.kl(latents)
+    whole = None
+    if free_mean and learners is not None:  # Both sides have the same value.
+        whole = learners.whole(dynamics, 1, torch.mean)
     features = model.features(latents).flatten(0, 1)
     seen = {name: part.flatten(0, 1) for name, part in sample["observation"].items()}
-    dynamics, representation = model.kl(latents)
     losses = {
         "observation": model.decoder.loss(model.decoder(features), seen).mean(),
         "reward": model.reward.loss(model.reward(features), sample["reward"].flatten()).mean(),
         "continue": model.goes_on.loss(model.goes_on(features), sample["continue"].flatten()).mean(),
-        "dynamics": apply_free_nats(dynamics, free_nats, of_mean=free_mean),
-        "representation": apply_free_nats(representation, free_nats, of_mean=free_mean),
+        "dynamics": apply_free_nats(dynamics, free_nats, of_mean=free_mean, whole=whole),
+        "representation": apply_free_nats(representation, free_nats, of_mean=free_mean, whole=whole),
     }
     return losses, dynamics.detach().mean()
 
 
-def apply_free_nats(kl: Tensor, nats: float, *, of_mean: bool) -> Tensor:
-    """[]: the mean of KLs [...], of which so many nats cost nothing: of every one, or of their mean."""
-    return kl.mean().clamp(min=nats) if of_mean else kl.clamp(min=nats).mean()
+def apply_free_nats(kl: Tensor, nats: float, *, of_mean: bool, whole: Tensor | None = None) -> Tensor:
+    """[]: the mean of KLs [...], of which so many nats cost nothing: of every one, or of their mean.
+
+    whole: the mean of the whole batch, where the KLs are those of a piece.
+    """
+    if not of_mean:
+        return kl.clamp(min=nats).mean()
+    mean = kl.mean()
+    return torch.where((mean if whole is None else whole) > nats, mean, mean.detach() * 0 + nats)
 
 
 def weighted_sum(losses: Losses, scales: dict[str, float]) -> Tensor:

@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional
 
+from paddock.components import draws
 from paddock.components.networks.mlp import (
     Activation,
     BlockLinear,
@@ -48,8 +49,10 @@ class CategoricalLatent:
         self.size = self.outputs = groups * classes
 
     def noise(self, *shape: int, device: torch.device) -> Tensor:
-        """For `draw`: exponential draws, by which the largest ratio is a sample (the Gumbel-max trick)."""
-        return torch.rand(*shape, self.size, device=device).log_().neg_()  # Much faster than `exponential_`.
+        """For `draw`: exponential draws, by which the largest ratio is a sample (the Gumbel-max trick). Rows of a batch
+        are along the last axis of `shape`."""
+        uniform = draws.uniform((*shape, self.size), device, axis=len(shape) - 1)
+        return uniform.log_().neg_()  # Much faster than `exponential_`.
 
     def warmed(self, outputs: Tensor, noise: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
         """What to `draw` from at a temperature: logits are divided by it."""
@@ -82,7 +85,7 @@ class GaussianLatent:
         self.outputs = 2 * size
 
     def noise(self, *shape: int, device: torch.device) -> Tensor:
-        return torch.randn(*shape, self.size, device=device)
+        return draws.normal((*shape, self.size), device, axis=len(shape) - 1)
 
     def warmed(self, outputs: Tensor, noise: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
         """What to `draw` from at a temperature: variances are multiplied by it."""
@@ -165,7 +168,7 @@ class BlockTransition(nn.Module):
 
 def gated(gates: list[Tensor] | tuple[Tensor, ...], before: Tensor) -> Tensor:
     """A gated step from raw gates (reset, candidate, update); it begins by remembering more than it takes in."""
-    reset, candidate, update = gates
+    reset, candidate, update = (gate.to(before.dtype) for gate in gates)  # Products may be of half the width.
     candidate = tanh(reset.sigmoid() * candidate)
     return torch.lerp(before, candidate, (update - 1).sigmoid())
 

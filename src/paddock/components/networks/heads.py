@@ -58,7 +58,7 @@ class TwoHotCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(context: Any, logits: Tensor, below: Tensor, weight: Tensor) -> Tensor:
-        log_probabilities = logits.log_softmax(-1)
+        log_probabilities = logits.log_softmax(-1, dtype=_at_least_single(logits))
         places, weights = torch.cat([below, below + 1], -1), torch.cat([1 - weight, weight], -1)
         context.save_for_backward(log_probabilities, places, weights)
         return -(log_probabilities.gather(-1, places) * weights).sum(-1)
@@ -74,10 +74,16 @@ class TwoHotCrossEntropy(torch.autograd.Function):
 def expected_bin(logits: Tensor, bins: Tensor) -> Tensor:
     """[...]: the mean of symmetric bins under the logits [..., K]; exactly 0 where all logits are alike."""
     half = logits.shape[-1] // 2
-    probabilities = logits.softmax(-1)
+    probabilities = logits.softmax(-1, dtype=_at_least_single(logits))
     # Pairs first: the outermost bins are so large that their rounding errors would outweigh everything.
     difference = probabilities[..., half + 1 :] - probabilities[..., :half].flip(-1)
+    if logits.dtype != probabilities.dtype:  # A product of matrices would be of half the width again.
+        return (difference * bins[half + 1 :]).sum(-1)
     return difference @ bins[half + 1 :]
+
+
+def _at_least_single(logits: Tensor) -> torch.dtype:
+    return torch.promote_types(logits.dtype, torch.float32)
 
 
 class NumberHeadConfig(DenseConfig):

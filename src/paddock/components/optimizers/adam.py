@@ -63,17 +63,19 @@ class Adam:
         Only the parameters of this optimizer are differentiated; `retain_graph` leaves the graph for another loss.
         """
         found = self.differentiate(loss, retain_graph=retain_graph) if gradients is None else gradients
-        return self._move(loss, [found])
+        return self._move(loss, found)
 
-    def descend_sum(self, losses: Sequence[Callable[[], Tensor]], workers: Workers) -> float:
-        """`descend` on the sum of losses that are computed side by side, and added up in their order."""
+    def differentiate_sum(
+        self, losses: Sequence[Callable[[], Tensor]], workers: Workers
+    ) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+        """The sum of losses that are computed side by side and added up in their order, and its gradients."""
 
-        def differentiate(loss_of: Callable[[], Tensor]) -> tuple[Tensor, Gradients]:
+        def differentiate(loss_of: Callable[[], Tensor]) -> tuple[Tensor, tuple[Tensor | None, ...]]:
             loss = loss_of()
             return loss.detach(), self.differentiate(loss)
 
         found = workers.map(differentiate, losses)
-        return self._move(torch.stack([loss for loss, _ in found]).sum(), [gradients for _, gradients in found])
+        return torch.stack([loss for loss, _ in found]).sum(), _summed([gradients for _, gradients in found])
 
     def differentiate(self, loss: Tensor, *, retain_graph: bool = False) -> tuple[Tensor | None, ...]:
         """Gradients of `loss` for `descend`: of what is not frozen, None where the loss does not depend on it."""
@@ -90,14 +92,14 @@ class Adam:
     def _moving(self) -> list[Flat]:
         return [flat for flat in self._flats.values() if flat.parameters[0].requires_grad]
 
-    def _move(self, loss: Tensor, found: Sequence[Gradients]) -> float:
-        """Add up what was found, clip it, refuse what is not finite, take the step; 0 where everything is frozen."""
+    def _move(self, loss: Tensor, found: Gradients) -> float:
+        """Lay out what was found, clip it, refuse what is not finite, take the step; 0 where everything is frozen."""
         flats, start = self._moving(), 0
         if not flats:
             return 0.0
         for flat in flats:
             stop = start + len(flat.parameters)
-            flat.gather(*(gradients[start:stop] for gradients in found))
+            flat.gather(found[start:stop])
             start = stop
         gradients = [flat.gradient for flat in flats]
         norm = math.hypot(*(part.item() for part in norm_each(gradients)))
@@ -181,21 +183,13 @@ class Flat:
         for parameter, gradient in zip(self.parameters, self.gradients, strict=True):
             parameter.grad = gradient  # Nothing is accumulated here; it shows the newest step's gradient.
 
-    def gather(self, first: Gradients, *others: Gradients) -> None:
-        """Lay gradients, one per parameter, end to end, and add the others to the first; what is not there is zero."""
-        if any(gradient is None for gradient in first):
-            self.gradient.zero_()
-        views, reached = self._reached(first)
-        if reached:
-            copy_each(views, reached)
-        for found in others:
-            views, reached = self._reached(found)
-            if reached:
-                add_each(views, reached)
-
-    def _reached(self, found: Gradients) -> tuple[list[Tensor], list[Tensor]]:
+    def gather(self, found: Gradients) -> None:
+        """Lay gradients, one per parameter, end to end; what is not there is zero."""
         pairs = [(view, gradient) for view, gradient in zip(self.gradients, found, strict=True) if gradient is not None]
-        return [view for view, _ in pairs], [gradient for _, gradient in pairs]
+        if len(pairs) < len(self.gradients):
+            self.gradient.zero_()
+        if pairs:
+            copy_each([view for view, _ in pairs], [gradient for _, gradient in pairs])
 
     def moments(self) -> dict[str, Tensor]:
         return {"first": self.first, "second": self.second, "step": self.step}
@@ -213,6 +207,15 @@ def _split(name: str, component: nn.Module, scales: Mapping[str, float]) -> dict
 
 def _part_names(names: Sequence[str], components: Mapping[str, nn.Module]) -> list[str]:
     return [f"{name}.{part}" for name in names for part, _ in components[name].named_children()]
+
+
+def _summed(found: Sequence[Gradients]) -> tuple[Tensor | None, ...]:
+    """Gradients added up in their order; None where none of them is there. Not in place: they may share memory."""
+    sums = list(found[0])
+    for gradients in found[1:]:
+        pairs = zip(sums, gradients, strict=True)
+        sums = [one if sum_ is None else sum_ if one is None else sum_ + one for sum_, one in pairs]
+    return tuple(sums)
 
 
 def _places(parameters: list[nn.Parameter]) -> list[slice]:

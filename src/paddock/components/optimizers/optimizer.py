@@ -21,8 +21,10 @@ class Optimizer(Protocol):
     def descend(self, loss: Tensor, gradients: Gradients | None = None, *, retain_graph: bool = False) -> float:
         """One gradient step on a loss [], or with gradients of it that are known already. Returns their norm."""
 
-    def descend_sum(self, losses: Sequence[Callable[[], Tensor]], workers: Workers) -> float:
-        """`descend` on the sum of losses [] that are computed side by side, and added up in their order."""
+    def differentiate_sum(
+        self, losses: Sequence[Callable[[], Tensor]], workers: Workers
+    ) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+        """The sum of losses [] that are computed side by side and added up in their order, and its gradients."""
 
     def differentiate(self, loss: Tensor, *, retain_graph: bool = False) -> tuple[Tensor | None, ...]:
         """Gradients of a loss [] for `descend`, one for each parameter that is not frozen."""

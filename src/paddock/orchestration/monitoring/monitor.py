@@ -12,6 +12,7 @@ import psutil
 import torch
 from pydantic import Field
 
+from paddock.components.devices import memory_in_use
 from paddock.config.schema import Schema
 from paddock.control.requests import Control
 from paddock.experiments.run import RunFolder
@@ -93,6 +94,7 @@ def system_metrics(process: psutil.Process, folder: Path) -> dict[str, float]:
     if torch.cuda.is_available():
         free, total = torch.cuda.mem_get_info()
         found["system/gpu_memory_percent"] = 100.0 * (1.0 - free / total)
+        found |= memory_in_use(torch.device("cuda"))
         with suppress(ModuleNotFoundError, RuntimeError):  # Needs NVIDIA's management library.
             found["system/gpu_percent"] = float(torch.cuda.utilization())
     return found
