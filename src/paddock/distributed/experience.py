@@ -113,13 +113,14 @@ class RelayExperience:
     view: Any | None = None
     is_exact = False  # Workers go on while the trainer is away.
 
-    def __init__(self, config: RelayConfig, given: ExperienceParts) -> None:
+    def __init__(self, config: RelayConfig, given: ExperienceParts, *, width: int | None = None) -> None:
+        """width: environments of each worker; as many as the experiment has where it is not given."""
         self.config, self.spec, self.num_envs = config, given.spec, given.columns
         self.time_step = time_step(given.environment)
         self._reward_weights = {
             name: float(weight) for name, weight in getattr(given.environment, "reward_weights", {}).items()
         }
-        self._given, self._width = given, given.experiment.environment.num_envs
+        self._given, self._width = given, width or given.experiment.environment.num_envs
         if (view_of := getattr(given.environment, "view_of", None)) is not None:
             self.view = self._view_of_first(view_of)
         given.environment.close()  # It was made for its Spec.
