@@ -8,6 +8,7 @@ Shapes: N rows in all; n of them are here, from row `first` on; P >= n after pad
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from paddock.core.seeding import forked_random
 from paddock.core.specs import Spec
 from paddock.rollout.actor import ActorModule, ActorState, Observation
 
+TRIES = 3
 SMALL_BATCH = 16  # rows from which on products of matrices were the same for every number of rows, where measured
 
 LIKE: Mapping[Any, Callable[..., Tensor]] = {
@@ -108,26 +110,36 @@ class RowActor:
         return getattr(self._actor, name)
 
 
-@torch.inference_mode()
 def padding_for(actor: ActorModule, spec: Spec, *, counts: Sequence[int], total: int) -> int:
     """Rows to which batches of these sizes are padded so that every row's action has the bits that it has among all N:
-    as few as do, by trying. Which order a product sums in depends on its shape, not on its numbers."""
+    a small batch, or all N where that is not enough. Which order a product sums in depends on its shape alone, but not
+    all numbers show it; so it is tried with random weights and several random batches."""
     random = torch.Generator().manual_seed(0)
-    observation = {name: _example(part, total, random) for name, part in spec.observation.items()}
+    tried = copy.deepcopy(actor)
+    with torch.inference_mode():
+        for parameter in tried.parameters():
+            scale = max(parameter[0].numel(), 1) ** -0.5 if parameter.dim() > 1 else 1.0
+            parameter.copy_(scale * torch.randn(parameter.shape, generator=random))
+        for _ in range(TRIES):
+            observation = {name: _example(part, total, random) for name, part in spec.observation.items()}
+            if not _is_same_split(tried, observation, counts, total):
+                return total
+    return min(SMALL_BATCH, total)
 
-    def split(padding: int) -> Tensor:
-        parts, first = [], 0
-        for count in counts:
-            one = RowActor(actor, first=first, count=count, total=total, padding=padding)
-            rows = {name: part[first : first + count] for name, part in observation.items()}
-            with forked_random(0):  # Some draw even where they are asked not to.
-                parts.append(one.act(rows, actor.initial_state(count), deterministic=True)[0])
-            first += count
-        return torch.cat(parts)
 
-    with forked_random(0):
+def _is_same_split(actor: ActorModule, observation: Observation, counts: Sequence[int], total: int) -> bool:
+    with forked_random(0):  # Some draw even where they are asked not to.
         together, _ = actor.act(observation, actor.initial_state(total), deterministic=True)
-    return next((size for size in (1, SMALL_BATCH) if torch.equal(split(size), together)), total)
+    first = 0
+    for count in counts:
+        one = RowActor(actor, first=first, count=count, total=total, padding=SMALL_BATCH)
+        rows = {name: part[first : first + count] for name, part in observation.items()}
+        with forked_random(0):
+            action, _ = one.act(rows, actor.initial_state(count), deterministic=True)
+        if not torch.equal(action, together[first : first + count]):
+            return False
+        first += count
+    return True
 
 
 def _example(part: Any, total: int, random: torch.Generator) -> Tensor:
