@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import copy
 import hashlib
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
+from rich.console import Console
 
-from paddock.core.seeding import forked_random
+from paddock.core.seeding import get_random_state, set_random_state
 from paddock.distributed.ray import experience
 from paddock.distributed.ray.collectors import RowCollector
-from paddock.distributed.ray.team import rows_of
+from paddock.distributed.ray.team import Member, rows_of
+from paddock.experiments.run import RunFolder
+from paddock.orchestration.launch import resumed_run
 from quiet_runs import quiet_run
 
 TINY_CARTPOLE = (
@@ -77,29 +81,49 @@ def returns(run: Any) -> list[Any]:
     return [[row.get(f"collect/{name}") for name in ("return", "length")] for row in run.run_folder.read_metrics()]
 
 
+@dataclass(eq=False)
+class Reference:
+    """What a call in this process gave."""
+
+    value: Any
+
+
 class InProcessTeam:
     """Workers without Ray: the same collectors, called one after the other in this process."""
 
-    ray = SimpleNamespace(put=lambda value: value, get=lambda value: value)
+    ray = SimpleNamespace(
+        put=lambda value: value,
+        get=lambda value: value,
+        wait=lambda references, num_returns, timeout: (references[:1], references[1:]),
+    )
     is_by_rows = True
 
     def __init__(self, config: Any, given: Any, allowed: Any, counts: Any, on_death: Any) -> None:
-        rows = experience.all_rows(config, given, allowed, sum(counts))
-        self.members = [
-            SimpleNamespace(name=f"worker-{one.first}", rows=one, about={}) for one in rows_of(rows, counts)
-        ]
-        with forked_random(0):
-            self._made = {member.name: RowCollector(member.rows) for member in self.members}
+        groups = rows_of(experience.all_rows(config, given, allowed, sum(counts)), counts)
+        self.members = [Member(f"worker-{number + 1}", one) for number, one in enumerate(groups)]
+        self._made = {}
+        for member in self.members:
+            before = get_random_state()
+            self._made[member.name] = RowCollector(member.rows)
+            set_random_state(before)
 
     def ask(self, member: Any, method: str, *arguments: Any) -> Any:
-        return copy.deepcopy(getattr(self._made[member.name], method)(*arguments))
+        return Reference(copy.deepcopy(getattr(self._made[member.name], method)(*arguments)))
 
     def result(self, member: Any, reference: Any, again: Any) -> Any:
-        return reference
+        return reference.value
 
     def close(self) -> None:
         for one in self._made.values():
             one.close()
+
+
+def resumed(run: Any, *overrides: str) -> Any:
+    """The orchestrator of a run that goes on from its newest checkpoint in another process, after its end."""
+    with resumed_run(RunFolder(run.run_folder.path), overrides, Console(quiet=True)) as orchestrator:
+        orchestrator.run()
+        orchestrator.random_at_end = torch.get_rng_state()
+        return orchestrator
 
 
 def trained(folder: Path, experiment: str, *overrides: str, name: str) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -112,6 +112,7 @@ class RelayExperience:
     after_step: Callable[[], None] | None = None
     view: Any | None = None
     is_exact = False  # Workers go on while the trainer is away.
+    inexact: Sequence[str] = ()
 
     def __init__(self, config: RelayConfig, given: ExperienceParts, *, width: int | None = None) -> None:
         """width: environments of each worker; as many as the experiment has where it is not given."""

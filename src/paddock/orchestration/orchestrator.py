@@ -336,12 +336,17 @@ class Orchestrator:
         self._home.check()
         with self._stopwatch.timing("checkpoint"):
             evaluation = self._last_evaluation or {}
+            experience = self.context.experience
             is_scored = all(evaluation.get(name) == value for name, value in asdict(self.counters).items())
             self.checkpoints.save(
                 self.get_state(),
                 self.context.buffers,
                 agent_steps=self.counters.agent_steps,
-                info={"workflow": self.workflow.kind, "is_exact": self.context.experience.is_exact},
+                info={
+                    "workflow": self.workflow.kind,
+                    "is_exact": experience.is_exact,
+                    **({"inexact": list(experience.inexact)} if experience.inexact else {}),
+                },
                 score=evaluation.get("score") if is_scored else None,
             )
         self._last_save = time.perf_counter()

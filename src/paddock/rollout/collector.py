@@ -77,6 +77,7 @@ class Collector:
         self.after_step: Callable[[], None] | None = None
         self.while_away: Callable[[EnvironmentAway], None] | None = None
         self.workers: tuple[WorkerState, ...] = ()  # The environments are in this process.
+        self.inexact: tuple[str, ...] = ()
 
     @property
     def is_exact(self) -> bool:

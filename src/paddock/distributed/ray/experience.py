@@ -53,6 +53,7 @@ class RayExperience:
         self._given, self._permission = given, permission.current()
         self.counts = config.counts(self.num_envs)
         self.losses = Losses(given.run)
+        self.inexact = self.losses.told
         self._team: Team | None = None
         self._saved: tuple[dict[str, Any], int] | None = None  # a state to go on from, and its agent steps
         self._changed_weights: dict[str, float] = {}

@@ -52,8 +52,8 @@ class Losses:
 
     def set_state(self, state: dict[str, Any]) -> None:
         self.workers, self.steps = int(state.get("workers", 0)), int(state.get("steps", 0))
-        self.episodes, self.told = int(state.get("episodes", 0)), list(state.get("told", []))
+        self.episodes, self.told[:] = int(state.get("episodes", 0)), list(state.get("told", []))
 
     def _keep(self, sentence: str) -> None:
-        self.told = [*self.told, sentence][-MOST_SENTENCES:]
+        self.told[:] = [*self.told, sentence][-MOST_SENTENCES:]
         self._run.write_manifest(**{INEXACT: self.told})

@@ -158,6 +158,7 @@ class RayStream(RelayExperience):
             )
         self._ray_config, self._make_team, self._permission = config, make_team, permission.current()
         self.losses = Losses(given.run)
+        self.inexact = self.losses.told
         self._agent_steps = 0
         super().__init__(config.as_relay(), given, width=self._counts[0])
         self._codec: Any = AsTheyAre()
