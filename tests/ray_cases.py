@@ -14,7 +14,7 @@ import torch
 from rich.console import Console
 
 from paddock.core.seeding import get_random_state, set_random_state
-from paddock.distributed.ray import experience
+from paddock.distributed.ray import cluster, experience
 from paddock.distributed.ray.collectors import RowCollector
 from paddock.distributed.ray.team import Member, rows_of
 from paddock.experiments.run import RunFolder
@@ -41,9 +41,12 @@ TINY_SAC = (
 
 def start_ray(cpus: int = 8) -> Any:
     """A Ray of this process; everything that asks for one uses it."""
-    from paddock.distributed.ray.cluster import Cluster
+    return cluster.Cluster(None, cpus=cpus)
 
-    return Cluster(None, cpus=cpus)
+
+def short_folder() -> str:
+    """Where Ray's sockets go: their names have to be short."""
+    return cluster.short_folder()
 
 
 def digest(tree: Any) -> str:

@@ -49,7 +49,8 @@ def test_ray_run_that_was_cut_off_resumes_bit_identically(in_process, tmp_path):
     second = ray_cases.resumed(first)
     assert learned(second) == learned(whole)
     assert returns(second) == returns(whole)
-    other = quiet_run(tmp_path, "ppo_cartpole", *TINY_CARTPOLE, RAY, "experience.workers=4", name="other")
+    spread = (RAY, "experience.workers=4", "training.total_steps=320")
+    other = quiet_run(tmp_path, "ppo_cartpole", *TINY_CARTPOLE, *spread, name="other")
     other.restore(second.checkpoints.load())
     other.run()
     assert [event["event"] for event in other.run_folder.read_events()].count("episodes_begun_anew") == 1

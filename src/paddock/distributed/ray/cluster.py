@@ -18,8 +18,9 @@ from paddock.core.lazy import require
 
 log = logging.getLogger(__name__)
 
-QUIET = {
+SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",  # Nothing is sent to Ray's makers.
+    "RAY_worker_niceness": "0",  # Workers run with the priority of the command; Ray would make them yield to all others.
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # A worker without a GPU leaves CUDA_VISIBLE_DEVICES as it is.
 }
 AUTHENTICATION = "RAY_AUTH_MODE"
@@ -29,7 +30,7 @@ LONGEST_FOLDER = 40  # characters; sockets below it have names of up to 107
 
 def import_ray(address: str | None, purpose: str = "experience=ray") -> Any:
     """The module, or a sentence that says which extra brings it. address: of the cluster that will be joined."""
-    for name, value in QUIET.items():
+    for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
     # The servers of a cluster that is started here listen on every interface, so each of its processes has to show a
     # token that only they know. Ray reads this when it is imported.
@@ -59,7 +60,7 @@ class Cluster:
             object_store_memory=MOST_STORE,
             log_to_driver=False,
             configure_logging=False,
-            _temp_dir=_short_folder(),
+            _temp_dir=short_folder(),
         )
 
     def _join(self, address: str) -> None:
@@ -78,7 +79,7 @@ class Cluster:
                 self.ray.shutdown()
 
 
-def _short_folder() -> str:
+def short_folder() -> str:
     """Where Ray keeps sockets and logs: below the usual folder for temporary files, if its name is short enough."""
     usual = os.path.join(tempfile.gettempdir(), "ray")
     return usual if len(usual) <= LONGEST_FOLDER else f"/tmp/ray-{os.getuid()}"

@@ -12,10 +12,12 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from paddock.core.errors import PaddockError
+from paddock.core.files import files_like, make_folder, make_run_folder, replace_file
 from paddock.core.parent import WITH_PARENT
 
 RUNS_DIR, RESUME, LOG = "runs_dir=", "--resume", "trial.log"
@@ -124,10 +126,12 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
     """Write files below a folder, each as a whole; a path that leads outside is refused."""
     for path, content in files.items():
         target = folder / _inside(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partly = target.with_name(f".{target.name}.arriving")
-        partly.write_bytes(content)
-        partly.replace(target)
+        run = folder / target.relative_to(folder).parts[0]
+        if target.parent != folder and not run.exists():
+            make_run_folder(run)
+        with files_like(run) if run.is_dir() else nullcontext():
+            make_folder(target.parent)
+            replace_file(target, content)
 
 
 def take_home(delivery: Delivery, runs_dir: Path, log: Path) -> None:
