@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",  # Nothing is sent to Ray's makers.
-    "RAY_worker_niceness": "0",  # Workers run with the priority of the command; Ray would make them yield to all others.
+    "RAY_worker_niceness": "0",  # Workers have the priority of the command; Ray would make them yield to all others.
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # A worker without a GPU leaves CUDA_VISIBLE_DEVICES as it is.
 }
 AUTHENTICATION = "RAY_AUTH_MODE"
