@@ -15,7 +15,7 @@ from paddock.distributed.ray.collectors import RowCollector, Rows
 
 log = logging.getLogger(__name__)
 
-PLACE_SECONDS = 30.0  # without a place for an actor, before that is said
+PLACE_SECONDS = 30.0  # until an actor has a place and has started, before it is said that it has not
 MOST_DEATHS, WITHIN = 5, 60.0  # deaths of one worker within so many seconds, after which the run ends
 
 
@@ -95,7 +95,7 @@ class Team:
             ready, _ = self.ray.wait([reference], timeout=PLACE_SECONDS)
             if not ready:
                 free = self.ray.available_resources().get("CPU", 0.0)
-                log.warning("%s waits for a place: %g CPUs are free in the cluster.", member.name, free)
+                log.warning("%s is not ready yet; %g CPUs are free in the cluster.", member.name, free)
                 continue
             try:
                 member.about = self.ray.get(reference)
