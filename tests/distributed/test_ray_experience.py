@@ -88,7 +88,7 @@ def test_ray_collectors_of_a_real_cluster_and_the_death_of_one(tmp_path):
         experience = run.context.experience
         member = experience.team.members[1]
         os.kill(member.about["process"], signal.SIGKILL)
-        collected(run)
+        experience.collect(run.context.controllers.active, run.context.buffers["rollout"], 64)
         state, folder = experience.get_state(), run.run_folder
         assert (state["losses"]["workers"], state["losses"]["steps"], state["losses"]["episodes"]) == (1, 32, 4)
         (event,) = [one for one in folder.read_events() if one["event"] == "worker_replaced"]

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from paddock.core.errors import InputError
+from paddock.core.errors import InputError, PaddockError
 from paddock.core.lazy import require
 
 log = logging.getLogger(__name__)
@@ -23,6 +23,7 @@ SETTINGS = {
     "RAY_worker_niceness": "0",  # Workers have the priority of the command; Ray would make them yield to all others.
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # A worker without a GPU leaves CUDA_VISIBLE_DEVICES as it is.
 }
+ATTEMPTS = 4  # at starting a cluster here
 AUTHENTICATION = "RAY_AUTH_MODE"
 MOST_STORE = 2**30  # bytes of shared memory of a cluster that is started here
 LONGEST_FOLDER = 40  # characters; sockets below it have names of up to 107
@@ -54,6 +55,19 @@ class Cluster:
                 self._join(address)
 
     def _start(self, cpus: float) -> None:
+        """Ray gives its own processes 30 s to start, which a busy machine may not; then it is tried again."""
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                self._start_once(cpus)
+                return
+            except Exception as error:  # Ray raises a plain one.
+                self.ray.shutdown()
+                reason = (str(error).splitlines() or [type(error).__name__])[0]
+                if attempt == ATTEMPTS:
+                    raise PaddockError(f"Ray did not start on this machine in {ATTEMPTS} attempts: {reason}") from error
+                log.warning("Ray did not start and is started again: %s", reason)
+
+    def _start_once(self, cpus: float) -> None:
         self.ray.init(
             num_cpus=max(int(-(-cpus // 1)), 1),
             include_dashboard=False,

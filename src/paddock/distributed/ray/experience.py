@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,7 @@ class RayExperience:
         for member, reference in asked:
             again = self._asks_again(team, member, order)
             rounds.append(team.result(member, reference, again))
-            self._reports[member.name] = rounds[-1]
+            self._reports[member.name] = replace(rounds[-1], chunk={})  # Its arrays would stay in the object store.
         self._go_on_from(rounds)
         self._write(sink, [one.chunk for one in rounds])
         taken, seconds = sum(one.steps for one in rounds), max(time.perf_counter() - began, 1e-9)

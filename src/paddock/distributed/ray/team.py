@@ -16,6 +16,8 @@ from paddock.distributed.ray.collectors import RowCollector, Rows
 log = logging.getLogger(__name__)
 
 PLACE_SECONDS = 30.0  # until an actor has a place and has started, before it is said that it has not
+MOST_PLACE_SECONDS = 600.0  # after which the run ends; it can be resumed
+LONGEST = 300  # characters of a reason
 MOST_DEATHS, WITHIN = 5, 60.0  # deaths of one worker within so many seconds, after which the run ends
 
 
@@ -90,18 +92,21 @@ class Team:
 
     def _meet(self, member: Member) -> None:
         """Wait until the actor has a place and has made its environments."""
-        while True:
-            reference = member.actor.about.remote()
-            ready, _ = self.ray.wait([reference], timeout=PLACE_SECONDS)
-            if not ready:
-                free = self.ray.available_resources().get("CPU", 0.0)
-                log.warning("%s is not ready yet; %g CPUs are free in the cluster.", member.name, free)
-                continue
-            try:
-                member.about = self.ray.get(reference)
-                return
-            except self.ray.exceptions.ActorDiedError as error:
-                raise PaddockError(f"{member.name} did not start: {_sentence(error)}") from error
+        reference, began = member.actor.about.remote(), time.monotonic()
+        while not self.ray.wait([reference], timeout=PLACE_SECONDS)[0]:
+            free = self.ray.available_resources().get("CPU", 0.0)
+            if time.monotonic() - began > MOST_PLACE_SECONDS:
+                raise PaddockError(
+                    f"{member.name} was not ready after {MOST_PLACE_SECONDS:.0f} s; {free:g} CPUs are free in the "
+                    "cluster. Add a node, or give fewer experience.workers or experience.cpus."
+                )
+            log.warning("%s is not ready yet; %g CPUs are free in the cluster.", member.name, free)
+        try:
+            member.about = self.ray.get(reference)
+        except self.ray.exceptions.RayTaskError as error:
+            raise _told(member, error) from error
+        except self.ray.exceptions.RayError as error:
+            raise PaddockError(f"{member.name} did not start: {_sentence(error)}") from error
 
 
 def rows_of(rows: Rows, counts: Sequence[int]) -> list[Rows]:
@@ -119,5 +124,6 @@ def _told(member: Member, error: Any) -> Exception:
 
 
 def _sentence(error: Exception) -> str:
+    """The last line of what Ray says, without its advice."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
+    return lines[-1].partition(" Some common causes")[0][:LONGEST] if lines else type(error).__name__
