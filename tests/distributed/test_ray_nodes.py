@@ -22,7 +22,7 @@ def test_ray_run_survives_a_killed_node(tmp_path):
     ray = import_ray(None)
     from ray.cluster_utils import Cluster
 
-    folder = {"_temp_dir": ray_cases.short_folder(), "include_dashboard": False}
+    folder = {"temp_dir": ray_cases.short_folder(), "include_dashboard": False}
     nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **folder})
     try:
         first = nodes.add_node(num_cpus=2)

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -109,9 +110,7 @@ class RayExperience:
             return {**common, "workers": None if self._saved is None else self._saved[0].get("workers")}
         team = self._team
         asked = [(member, team.ask(member, "get_state")) for member in team.members]
-        states = [
-            team.result(member, one, lambda member=member: team.ask(member, "get_state")) for member, one in asked
-        ]
+        states = [team.result(member, one, partial(team.ask, member, "get_state")) for member, one in asked]
         return {**common, "workers": states}
 
     def set_state(self, state: dict[str, Any], *, agent_steps: int) -> None:
