@@ -6,6 +6,7 @@ Nothing here needs Ray or torch.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -140,13 +141,25 @@ def take_home(delivery: Delivery, runs_dir: Path, log: Path) -> None:
     if (text := files.pop(LOG, None)) is not None:
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_bytes(text)
-    write_files(runs_dir, files)
-    runs = {path.split("/")[0] for path in delivery.paths if "/" in path}
-    for run in runs:
+    for run in sorted({path.split("/")[0] for path in files}):
+        _write_run(runs_dir, run, {path: content for path, content in files.items() if path.split("/")[0] == run})
+    for run in {path.split("/")[0] for path in delivery.paths if "/" in path}:
         checkpoints = f"{run}/checkpoints"
         here = {f"{checkpoints}/{path}" for path in _files_below(runs_dir / _inside(checkpoints))}
         for path in here - set(delivery.paths):
             (runs_dir / _inside(path)).unlink(missing_ok=True)
+
+
+def _write_run(runs_dir: Path, run: str, files: Files) -> None:
+    """A run that is new here appears as a whole: half of one could not be resumed after a kill."""
+    if (runs_dir / _inside(run)).exists():
+        write_files(runs_dir, files)
+        return
+    staged = runs_dir / f".arriving-{run}"
+    shutil.rmtree(staged, ignore_errors=True)
+    write_files(staged, files)
+    (staged / run).rename(runs_dir / run)
+    staged.rmdir()
 
 
 def _files_below(folder: Path) -> dict[str, tuple[int, int]]:
