@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
 
+import psutil
 import pytest
 
 pytest.importorskip("ray", reason="needs the extra `ray`")
 
 import ray_cases
+from paddock.experiments.run import RunFolder
 from quiet_runs import quiet_run
 
 OPTIONS = (*ray_cases.TINY_CARTPOLE, "experience=ray", "experience.workers=2")
@@ -47,6 +54,40 @@ def test_ray_run_survives_a_killed_node(tmp_path):
     finally:
         ray.shutdown()
         nodes.shutdown()
+
+
+@pytest.mark.timeout(900)
+def test_ray_run_resumes_from_its_checkpoint_after_the_head_was_killed(tmp_path):
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_worker_niceness": "0"}
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    options = ["--head", "--port", str(port), "--num-cpus", "1", "--include-dashboard=false", "--block"]
+    options += ["--temp-dir", ray_cases.short_folder()]
+    head = start("ray.scripts.scripts", "start", *options, **token)
+    try:
+        endless = [*ray_cases.TINY_CARTPOLE, "training.total_steps=100_000_000", "logging.tensorboard=false"]
+        spread = ["experience=ray", "experience.workers=1", f"experience.address=127.0.0.1:{port}"]
+        driver = start("paddock", "train", "ppo_cartpole", *endless, *spread, f"runs_dir={tmp_path}", **token)
+        while not (found := list(tmp_path.glob("*/checkpoints/step-*"))):
+            if driver.poll() is not None:  # The head was not there yet.
+                driver = start("paddock", "train", "ppo_cartpole", *endless, *spread, f"runs_dir={tmp_path}", **token)
+            time.sleep(0.2)
+    finally:
+        for process in [*psutil.Process(head.pid).children(recursive=True), psutil.Process(head.pid)]:
+            process.kill()
+        head.wait()
+    assert driver.wait(300) != 0, "a run without its cluster ends"
+    run = RunFolder(found[0].parents[1])
+    steps = max(int(one.name.split("-")[1]) for one in run.checkpoints.glob("step-*"))
+    more = [f"training.total_steps={steps + 128}", "experience.address=null"]
+    assert start("paddock", "train", "--resume", str(run.path), *more).wait(500) == 0
+    assert run.read_manifest()["status"] == "finished"
+
+
+def start(module, *arguments, **variables):
+    command = [sys.executable, "-m", module, *arguments]
+    return subprocess.Popen(command, env={**os.environ, **variables}, stdout=subprocess.DEVNULL)
 
 
 def test_ray_is_told_apart_from_a_cluster_that_is_not_there(monkeypatch):

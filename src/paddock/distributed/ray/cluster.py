@@ -69,6 +69,7 @@ class Cluster:
 
     def _start_once(self, cpus: float) -> None:
         self.ray.init(
+            address="local",  # Else one that was left on this machine, alive or dead, would be joined.
             num_cpus=max(int(-(-cpus // 1)), 1),
             include_dashboard=False,
             object_store_memory=MOST_STORE,
