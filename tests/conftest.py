@@ -52,6 +52,7 @@ SLOW_TESTS = (
     "dashboard/test_server.py*",
     "distributed/*sigkill*",
     "distributed/test_experience.py*",
+    "distributed/test_ray_*",
     "distributed/test_relay_schedules.py*once_and_in_order?[257]*",
     "distributed/test_sessions*",
     "distributed/test_training_kills.py*",

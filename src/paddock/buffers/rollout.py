@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,37 @@ class RolloutBuffer:
         self.position = t + 1
         self._newest = self._write_observation(t + 1, transition["next_observation"])
         return self._newest
+
+    @property
+    def room(self) -> int:
+        """Steps that the next `add` or `add_columns` finds room for."""
+        return self.length - self.position or self.length
+
+    def add_columns(self, groups: Sequence[Mapping[str, Any]]) -> None:
+        """Store T consecutive steps of all copies, given as chunks (`paddock.rollout.chunks`) of neighbouring copies;
+        the same as T times `add`, with one copy of each array. T is at most `room`."""
+        steps = len(groups[0]["reward"])
+        assert steps <= self.room, f"{steps} steps, and room for {self.room}"
+        if self.position == self.length:
+            self._clear()
+        t, column = self.position, 0
+        index: list[np.ndarray] = []
+        for group in groups:
+            columns = slice(column, column + group["reward"].shape[1])
+            for name, array in self._observation.items():
+                array[t : t + steps + 1, columns] = group["observation"][name]
+            for name, array in self._arrays.items():
+                array[t : t + steps, columns] = group[name]
+            index.append(group["final_index"] + [t, column])
+            column = columns.stop
+        finals = np.concatenate(index)
+        order = np.lexsort((finals[:, 1], finals[:, 0]))
+        start, stop = self._finals, self._finals + len(order)
+        self._reserve(stop)
+        self._final_index[start:stop] = finals[order]
+        for name, array in self._final.items():
+            array[start:stop] = np.concatenate([group["final_observation"][name] for group in groups])[order]
+        self._finals, self.position, self._newest = stop, t + steps, None
 
     def can_sample(self) -> bool:
         return self.position == self.length

@@ -8,6 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from paddock.cli.executors import (
+    AddressOption,
+    BringHomeOption,
+    CpusOption,
+    GpusOption,
+    OnOption,
+    OnRay,
+    Place,
+    make_executor,
+)
 from paddock.cli.run_options import JsonOption
 
 if TYPE_CHECKING:
@@ -46,11 +56,15 @@ def run(
     jobs: Annotated[int | None, typer.Option(min=1, help="Runs at a time, in place of the file's.")] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Also run again what failed before.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the commands.")] = False,
+    on: OnOption = Place.LOCAL,
+    address: AddressOption = None,
+    cpus: CpusOption = None,
+    gpus: GpusOption = None,
+    bring_home: BringHomeOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run a benchmark, or continue one: what is finished is not repeated, what was cut off is resumed."""
     from paddock.experiments.campaigns.benchmark import progress_rows, results
-    from paddock.experiments.campaigns.executor import LocalExecutor
     from paddock.experiments.campaigns.live_table import LiveTable
     from paddock.experiments.campaigns.stopping import stop_requests
     from paddock.experiments.campaigns.sweep import FAILURES, run_trials
@@ -66,7 +80,9 @@ def run(
         progress = run_trials(
             chosen.trials(),
             chosen,
-            LocalExecutor(chosen.config.parallel_jobs),
+            make_executor(
+                on, chosen.config.parallel_jobs, chosen.config.runs_dir, OnRay(address, cpus, gpus, bring_home)
+            ),
             parallel_jobs=chosen.config.parallel_jobs,
             retry_failed=retry_failed,
             watch=lambda progress: table.show(progress_rows(progress, chosen)),

@@ -8,6 +8,16 @@ from typing import Annotated
 
 import typer
 
+from paddock.cli.executors import (
+    AddressOption,
+    BringHomeOption,
+    CpusOption,
+    GpusOption,
+    OnOption,
+    OnRay,
+    Place,
+    make_executor,
+)
 from paddock.cli.run_options import JsonOption, PluginOption
 
 app = typer.Typer(pretty_exceptions_enable=False)
@@ -20,11 +30,15 @@ def sweep(
         bool, typer.Option("--retry-failed", help="Also run again what failed the last time.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the runs that there would be.")] = False,
+    on: OnOption = Place.LOCAL,
+    address: AddressOption = None,
+    cpus: CpusOption = None,
+    gpus: GpusOption = None,
+    bring_home: BringHomeOption = False,
     plugin: PluginOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a sweep, or continue one: what is finished is not repeated."""
-    from paddock.experiments.campaigns.executor import LocalExecutor
     from paddock.experiments.campaigns.live_table import LiveTable
     from paddock.experiments.campaigns.stopping import stop_requests
     from paddock.experiments.campaigns.sweep import (
@@ -55,7 +69,7 @@ def sweep(
         progress = run_sweep(
             config,
             campaign,
-            LocalExecutor(config.parallel_jobs),
+            make_executor(on, config.parallel_jobs, config.runs_dir, OnRay(address, cpus, gpus, bring_home)),
             retry_failed=retry_failed,
             watch=lambda progress: table.show(sweep_rows(progress, metric)),
             is_asked_to_stop=is_asked_to_stop,

@@ -8,6 +8,16 @@ from typing import Annotated
 
 import typer
 
+from paddock.cli.executors import (
+    AddressOption,
+    BringHomeOption,
+    CpusOption,
+    GpusOption,
+    OnOption,
+    OnRay,
+    Place,
+    make_executor,
+)
 from paddock.cli.run_options import JsonOption, PluginOption
 
 app = typer.Typer(pretty_exceptions_enable=False)
@@ -19,11 +29,15 @@ def tune(
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where to write the report; reports/NAME.html by default.")
     ] = None,
+    on: OnOption = Place.LOCAL,
+    address: AddressOption = None,
+    cpus: CpusOption = None,
+    gpus: GpusOption = None,
+    bring_home: BringHomeOption = False,
     plugin: PluginOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Search with Optuna, or continue a search; trials without promise are stopped early."""
-    from paddock.experiments.campaigns.executor import LocalExecutor
     from paddock.experiments.campaigns.live_table import LiveTable
     from paddock.experiments.campaigns.stopping import stop_requests
     from paddock.experiments.campaigns.trials import Campaign, checked_campaign, read_campaign
@@ -40,7 +54,7 @@ def tune(
         found = run_search(
             config,
             campaign,
-            LocalExecutor(config.parallel_jobs),
+            make_executor(on, config.parallel_jobs, config.runs_dir, OnRay(address, cpus, gpus, bring_home)),
             study,
             watch=lambda attempts: table.show(search_rows(attempts)),
             is_asked_to_stop=is_asked_to_stop,

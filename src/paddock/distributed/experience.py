@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -112,14 +112,16 @@ class RelayExperience:
     after_step: Callable[[], None] | None = None
     view: Any | None = None
     is_exact = False  # Workers go on while the trainer is away.
+    inexact: Sequence[str] = ()
 
-    def __init__(self, config: RelayConfig, given: ExperienceParts) -> None:
+    def __init__(self, config: RelayConfig, given: ExperienceParts, *, width: int | None = None) -> None:
+        """width: environments of each worker; as many as the experiment has where it is not given."""
         self.config, self.spec, self.num_envs = config, given.spec, given.columns
         self.time_step = time_step(given.environment)
         self._reward_weights = {
             name: float(weight) for name, weight in getattr(given.environment, "reward_weights", {}).items()
         }
-        self._given, self._width = given, given.experiment.environment.num_envs
+        self._given, self._width = given, width or given.experiment.environment.num_envs
         if (view_of := getattr(given.environment, "view_of", None)) is not None:
             self.view = self._view_of_first(view_of)
         given.environment.close()  # It was made for its Spec.

@@ -56,7 +56,7 @@ class Delays(Schema):
 def draw(seed: int, cars: Integers, episode: Any, step: Any, purpose: int) -> Doubles:
     """[E] numbers in [0, 1) that depend on the key alone, by the rule of the simulator's kernels."""
     with np.errstate(over="ignore"):
-        z = np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.asarray(cars).astype(np.uint64)
+        z = np.uint64(seed % 2**64) * np.uint64(0x9E3779B97F4A7C15) + np.asarray(cars).astype(np.uint64)
         z = _mixed(z) + (np.asarray(episode).astype(np.uint64) << np.uint64(32)) + np.asarray(step).astype(np.uint64)
         z = _mixed(_mixed(z) + (np.uint64(purpose) << np.uint64(32)))
     return (z >> np.uint64(11)).astype(np.float64) * (1.0 / 9007199254740992.0)

@@ -56,17 +56,22 @@ class DodgeVectorEnv(VectorEnv):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.figure, self.column, self.row, self.time = (np.zeros(num_envs, np.int64) for _ in STATE)
         self._streams = [np.random.default_rng(copy) for copy in range(num_envs)]
+        self._first_row = 0
 
     def reset(
         self, *, seed: int | list[int] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[Any], dict[str, Any]]:
         """Begin episodes; a seed gives every copy a stream of its own."""
         if isinstance(seed, int):
-            seed = [derive_seed(seed, "copy", copy) for copy in range(self.num_envs)]
+            seed = [derive_seed(seed, "copy", self._first_row + copy) for copy in range(self.num_envs)]
         if seed is not None:
             self._streams = [np.random.default_rng(one) for one in seed]
         self._begin(np.arange(self.num_envs))
         return self._seen(np.arange(self.num_envs)), {}
+
+    def take_rows(self, first: int) -> None:
+        """Be the copies from `first` on of a larger environment."""
+        self._first_row = first
 
     def reset_alike(self, *, seed: int, starts: int) -> tuple[NDArray[Any], dict[str, Any]]:
         """Begin episodes in which copy i goes as copy i + `starts` does, as long as both choose alike."""

@@ -49,6 +49,7 @@ class PlaneVectorEnv(VectorEnv):
         self.way = np.zeros(num_envs, np.int64)
         self.time = np.zeros(num_envs, np.int64)
         self._streams = [np.random.default_rng(copy) for copy in range(num_envs)]
+        self._first_row = 0
 
     # --- what a task says ---
 
@@ -72,6 +73,10 @@ class PlaneVectorEnv(VectorEnv):
         """Observations of some copies, [K, numbers]."""
         raise NotImplementedError
 
+    def take_rows(self, first: int) -> None:
+        """Be the copies from `first` on of a larger environment."""
+        self._first_row = first
+
     # --- Gymnasium ---
 
     def reset(
@@ -79,7 +84,7 @@ class PlaneVectorEnv(VectorEnv):
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
         """Begin episodes; a seed gives every copy a stream of its own."""
         if isinstance(seed, int):
-            seed = [derive_seed(seed, "copy", copy) for copy in range(self.num_envs)]
+            seed = [derive_seed(seed, "copy", self._first_row + copy) for copy in range(self.num_envs)]
         if seed is not None:
             self._streams = [np.random.default_rng(one) for one in seed]
         every = np.arange(self.num_envs)

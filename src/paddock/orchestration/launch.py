@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 MAY_CHANGE_ON_RESUME = (
     "training.total_steps",
     "training.max_seconds",
+    "experience.address",
     "evaluation",
     "checkpoint",
     "logging",

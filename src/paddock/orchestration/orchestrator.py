@@ -345,6 +345,7 @@ class Orchestrator:
         self.home.check()
         with self._stopwatch.timing("checkpoint"):
             evaluation = self._last_evaluation or {}
+            experience = self.context.experience
             is_scored = all(evaluation.get(name) == value for name, value in asdict(self.counters).items())
             path = self.checkpoints.save(
                 self.get_state(),
@@ -352,7 +353,8 @@ class Orchestrator:
                 agent_steps=self.counters.agent_steps,
                 info={
                     "workflow": self.workflow.kind,
-                    "is_exact": self.context.experience.is_exact,
+                    "is_exact": experience.is_exact,
+                    **({"inexact": list(experience.inexact)} if experience.inexact else {}),
                     "learners": self.ranks.count,
                     **info,
                 },

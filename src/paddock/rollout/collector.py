@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from paddock.environments.calls import (
     frames_of,
 )
 from paddock.environments.common_starts import reset_alike
+from paddock.environments.rows import reset_rows
 from paddock.rollout.actor import ActorModule, ActorState
 from paddock.rollout.experience import (
     Arrays,
@@ -49,12 +50,14 @@ class Collector:
 
     `after_step`, where set, is called after every vector step: for viewers. `while_away`, where set, is called when the
     world stays away: it comes back when the same call should be tried again, or raises to break the collection off.
+
+    first_row: where the environment's copies are rows of a larger one (`paddock.environments.rows`).
     """
 
-    def __init__(self, env: VectorEnv, spec: Spec, *, seed: int) -> None:
+    def __init__(self, env: VectorEnv, spec: Spec, *, seed: int, first_row: int = 0) -> None:
         self.env = env
         self.spec = spec
-        self.seed = seed
+        self.seed, self._first_row = seed, first_row
         self.num_envs = env.num_envs
         self._resets_next_step = env.metadata.get("autoreset_mode") == AutoresetMode.NEXT_STEP
         shapes = {name: (self.num_envs, *part.shape) for name, part in spec.observation.items()}
@@ -74,6 +77,7 @@ class Collector:
         self.after_step: Callable[[], None] | None = None
         self.while_away: Callable[[EnvironmentAway], None] | None = None
         self.workers: tuple[WorkerState, ...] = ()  # The environments are in this process.
+        self.inexact: tuple[str, ...] = ()
 
     @property
     def is_exact(self) -> bool:
@@ -120,7 +124,7 @@ class Collector:
                 self.steps_under_way = taken
         self.steps_under_way = 0
         metrics = {"collect/steps_per_second": taken / max(time.perf_counter() - started, 1e-9), **ended.metrics()}
-        extras = {"env_frames": self._env_frames}
+        extras = {"env_frames": self._env_frames, "ended": ended}
         return CollectResult(taken, ended.count, metrics, self.observation, extras)
 
     def run_episodes(self, actor: ActorModule, *, seed: int, starts: int, max_steps: int) -> EpisodeReturns:
@@ -188,6 +192,7 @@ class Collector:
 
         self._episode_return += reward
         self._episode_length += valid
+        episodes.step += 1
         if len(ended):
             episodes.add({"return": self._episode_return, "length": self._episode_length}, ended)
             episodes.add(info.get("final_info", {}), ended)
@@ -232,7 +237,7 @@ class Collector:
         self._actor_state = self._actor_state if is_understood else fresh
 
     def _reset(self, seed: int) -> None:
-        observation, _ = self._patiently(lambda: calls.reset(self.env, seed=seed))
+        observation, _ = self._patiently(lambda: reset_rows(self.env, seed=seed, first=self._first_row))
         self.observation = self._keep(as_dict(observation))
         self._episode_return[:] = 0
         self._episode_length[:] = 0
@@ -296,11 +301,22 @@ def local(config: LocalConfig, given: ExperienceParts) -> Collector:
 
 class EndedEpisodes:
     """What the episodes that ended during one collection have in common, by name: return, length, and whatever
-    numbers the environment gives as arrays in `final_info`."""
+    numbers the environment gives as arrays in `final_info`. step: vector steps so far."""
 
     def __init__(self) -> None:
-        self.count = 0
-        self._values: dict[str, list[np.ndarray]] = {}
+        self.count = self.step = 0
+        self._values: dict[str, list[tuple[int, np.ndarray]]] = {}  # by name, of each step in which episodes ended
+
+    @classmethod
+    def side_by_side(cls, parts: Sequence[EndedEpisodes]) -> EndedEpisodes:
+        """Of the same steps of several groups of environments, in the order in which one group of all would have
+        them."""
+        joined = cls()
+        joined.count = sum(part.count for part in parts)
+        for name in dict.fromkeys(name for part in parts for name in part._values):
+            found = [entry for part in parts for entry in part._values.get(name, [])]
+            joined._values[name] = sorted(found, key=lambda entry: entry[0])  # Stable: rows stay in order.
+        return joined
 
     def add(self, values: Mapping[str, Any], rows: np.ndarray, prefix: str = "") -> None:
         """Take `rows` of each array [N]; mappings of arrays are read likewise, names that begin with _ are masks."""
@@ -310,13 +326,16 @@ class EndedEpisodes:
             if isinstance(array, Mapping):
                 self.add(array, rows, f"{prefix}{name}/")
             elif isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype.kind in "biuf":
-                self._values.setdefault(f"{prefix}{name}", []).append(array[rows])
+                self._values.setdefault(f"{prefix}{name}", []).append((self.step, array[rows]))
         if "return" in values and not prefix:
             self.count += len(rows)
 
     def metrics(self) -> dict[str, float]:
         """Means over the episodes; one that has no number (not a lap, say) is left out of that mean."""
-        found = {name: np.concatenate(parts).astype(np.float64) for name, parts in self._values.items()}
+        found = {
+            name: np.concatenate([values for _, values in parts]).astype(np.float64)
+            for name, parts in self._values.items()
+        }
         return {
             f"collect/{name}": float(np.nanmean(values)) for name, values in found.items() if np.isfinite(values).any()
         }

@@ -108,6 +108,10 @@ class Experience(Protocol):
     def is_exact(self) -> bool:
         """Whether `get_state` holds the environments' state, so that a resumed run is bit-identical."""
 
+    @property
+    def inexact(self) -> Sequence[str]:
+        """Sentences about what happened so far that a repetition of the run would not repeat; for checkpoints."""
+
     def collect(self, actor: ActorModule, sink: TransitionSink, steps: int) -> CollectResult:
         """Take at least `steps` decisions over all environments together, each vector step of [N] into the sink.
 

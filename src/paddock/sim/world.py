@@ -28,6 +28,15 @@ from paddock.sim.tables import (
 )
 from paddock.sim.tracks.track import Track
 
+SEED_FACTOR = 0x9E3779B97F4A7C15  # A stream's key is seed * SEED_FACTOR + car: `kernels.math.random_bits`.
+
+
+def seed_of_rows(seed: int, first_car: int) -> int:
+    """The seed with which car 0 draws what car `first_car` draws with `seed`, car 1 what the next one draws, and so on;
+    an int64. The factor is odd, so there is a number of seeds that is worth as much as one car."""
+    shifted = (seed + first_car * pow(SEED_FACTOR, -1, 2**64)) % 2**64
+    return shifted - 2**64 if shifted >= 2**63 else shifted
+
 
 class World:
     """N cars, each with its own track, parameters and random stream.
@@ -139,8 +148,10 @@ class World:
         self._step_cars = compiled(advance, *everything, self._laps, self._sensors)
         self._take_pictures = compiled(photograph, *everything, self._camera) if self._camera else None
         self._name_arrays()
-        groups = np.arange(num_cars) // settings.group_size
-        self._set_tracks(groups % len(self.tracks) if track_index is None else track_index)
+        if track_index is None:
+            self.take_tracks(0)
+        else:
+            self._set_tracks(track_index)
         self.reset()
 
     def reset(
@@ -193,6 +204,11 @@ class World:
             self._orders.modes[reset_mask] = layout.RESET_CAR
             self._orders.starts[:] = np.nan
         self._advance()
+
+    def take_tracks(self, first_group: int) -> None:
+        """Groups of cars take the tracks in turn, the first of them being number `first_group` of a larger world."""
+        groups = first_group + np.arange(self.num_cars) // self.settings.group_size
+        self._set_tracks(groups % len(self.tracks))
 
     def get_state(self) -> dict[str, Any]:
         """A copy of everything that changes: restored by `set_state`, the world goes on bit for bit."""

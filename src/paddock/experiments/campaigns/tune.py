@@ -212,7 +212,7 @@ def _follow(
     is_here = key in started and started[key] is None
     if summary is not None and summary.status == "finished" and scores:
         study.tell(frozen.number, scores[-1])
-    elif summary is not None and summary.status in ALIVE and handle.should_prune():
+    elif summary is not None and (is_here or summary.status in ALIVE) and handle.should_prune():
         executor.cancel(key)
         campaign.stop(summary)
         campaign.label(summary, PRUNED)

@@ -28,6 +28,7 @@ from paddock.racing.env.world import ReferenceTable, build_world, car_of
 from paddock.racing.view import RacingView
 from paddock.sim.kernels.compiling import announced
 from paddock.sim.rewards.terms import RewardInputs
+from paddock.sim.world import seed_of_rows
 
 STARTS = ("s", "lateral", "heading_error", "speed", "track_index")
 Rows = slice | NDArray[np.intp]
@@ -69,7 +70,7 @@ class RacingVectorEnv(VectorEnv):
     ) -> None:
         assert config is None or not options, "give either a config or options by keyword"
         self.config = config or racing_config(num_envs=num_envs, **options)
-        self.num_envs, self.render_mode = num_envs, render_mode
+        self.num_envs, self.render_mode, self._first_row = num_envs, render_mode, 0
         self.metadata = {
             "render_modes": ["rgb_array"],
             "render_fps": self.config.control_rate,
@@ -116,9 +117,15 @@ class RacingVectorEnv(VectorEnv):
         options = options or {}
         mask = np.asarray(options.get("reset_mask", np.ones(self.num_envs)), dtype=np.bool_)
         starts = {name: self._start_of_group(name, options[name]) for name in STARTS if name in options}
-        world_seed = int(self.np_random.integers(2**31)) if mask.all() else None
+        first_car = self._first_row * self._group
+        world_seed = seed_of_rows(int(self.np_random.integers(2**31)), first_car) if mask.all() else None
         self._begin(mask, seed=world_seed, **starts)
         return self._observe(self._rows), {}
+
+    def take_rows(self, first: int) -> None:
+        """Be the cars from environment `first` on of a larger environment, from the next reset of all on."""
+        self._first_row = first
+        self.world.take_tracks(first)
 
     def reset_alike(self, *, seed: int, starts: int) -> tuple[Any, dict[str, Any]]:
         """Begin episodes in which car i starts as car i + `starts` does: the starts that `reset(seed)` would give the
