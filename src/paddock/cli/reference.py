@@ -45,7 +45,7 @@ def commands_page() -> str:
     """Every command with its arguments and options, as Markdown."""
     parts = [INTRODUCTION.format(title="Commands", source="command line's own help")]
     root = importlib.import_module("paddock.cli.main").app
-    group = typer.main.get_command(root)
+    group: Any = typer.main.get_command(root)
     with typer.Context(group, info_name="paddock") as context:
         for verb in VERBS:
             parts += _command(group.get_command(context, verb), context, f"paddock {verb}", 2)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +35,18 @@ class ProcessLauncher:
 
     async def start(self, arguments: Sequence[str], folder: Path) -> RunFolder:
         """Start a process that makes a run's folder in `folder`; the sentence it leaves with where it fails."""
+        before = set(run_names(folder))
+        file, process = self._start(arguments)
+        run = await _appeared(process, folder, before, file)
+        keep_log(run, file)
+        return run
+
+    def _start(self, arguments: Sequence[str]) -> tuple[Path, subprocess.Popen[bytes]]:
+        """A process and the file of what it prints."""
         self._processes = [process for process in self._processes if process.poll() is None]
         logs = self._runs_dir / LOGS
         logs.mkdir(parents=True, exist_ok=True)
         file = logs / f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}.log"
-        before = set(run_names(folder))
         with file.open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "paddock", *arguments],
@@ -49,7 +57,34 @@ class ProcessLauncher:
                 env={**os.environ, "COLUMNS": "200"},
             )
         self._processes.append(process)
-        return await _appeared(process, folder, before, file)
+        return file, process
+
+    async def resume(self, run: RunFolder, arguments: Sequence[str]) -> None:
+        """Start a process that goes on with a run, and wait until it does."""
+        file, process = self._start(["train", "--resume", str(run.path), *arguments])
+        began = time.monotonic()
+        while not (run.is_held() and read_address(run.path) is not None):
+            await asyncio.sleep(0.1)
+            if process.poll() is not None:
+                if process.returncode == 0:
+                    break
+                raise Refused(last_words(file))
+            if time.monotonic() - began > PATIENCE:
+                raise Refused("the process was started, but does not get going.", 409)
+        keep_log(run, file)
+
+
+def log_file(run: RunFolder) -> Path:
+    """What the process of a run printed, where a dashboard started it."""
+    return run.path.parent / LOGS / f"{run.name}.log"
+
+
+def keep_log(run: RunFolder, file: Path) -> None:
+    """Call a log as its run is called; where an open file cannot be renamed, it stays where it is."""
+    place = log_file(run)
+    with suppress(OSError):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        file.replace(place)
 
 
 async def _appeared(process: subprocess.Popen[bytes], folder: Path, before: set[str], log: Path) -> RunFolder:

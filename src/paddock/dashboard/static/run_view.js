@@ -3,9 +3,10 @@
 import { get, runDetails } from './api.js';
 import { Charts } from './charts.js';
 import { Controls, Rewards } from './controls.js';
-import { compact, duration, empty, html, isNumber, lapTime, number, replace, statusChip, toast, write } from './dom.js';
+import { compact, duration, html, isNumber, lapTime, number, replace, statusChip, toast, write } from './dom.js';
 import { Live } from './live.js';
 import { Events, Policies } from './records.js';
+import { runDetailsSections } from './run_details.js';
 import { Stage } from './stage.js';
 import { TimeBudget } from './time_budget.js';
 import { Workers } from './workers.js';
@@ -65,7 +66,8 @@ class RunPage {
           Object.entries(this.tiles).map(([name, node]) => html('div', { title: MEANING[name] }, html('dt', {}, name), html('dd', {}, node)))), this.events.element),
         html('div', { class: 'right' }, this.controls.element, this.over, this.rewards.element, this.policies.element)),
       this.workers.element, this.budget.element,
-      html('section', { class: 'card' }, html('div', { class: 'row spread' }, html('h2', {}, 'Curves'), this._overlay()), this.charts.element));
+      html('section', { class: 'card' }, html('div', { class: 'row spread' }, html('h2', {}, 'Curves'), this._overlay()), this.charts.element),
+      runDetailsSections(this.id, details));
   }
 
   /** A menu of other runs whose curves may lie over this one's. */
@@ -211,18 +213,4 @@ class RunPage {
     this.state.shown = stage.view.playback.time;
     this.state.followed = stage.view.followed;
   }
-}
-
-/** Curves of several runs over each other. */
-export async function openComparison(main, { id }) {
-  const ids = id.split(',').filter(Boolean), rows = await get('/api/runs');
-  const runs = ids.map((one) => rows.find((row) => row.id === one)).filter(Boolean);
-  if (!runs.length) {
-    replace(main, empty('Nothing to compare', 'None of these runs is in this folder.', html('a', { class: 'button', href: '#/' }, 'All runs')));
-    return () => {};
-  }
-  const charts = new Charts(runs.map((row) => ({ id: row.id, name: row.name })));
-  replace(main, html('div', {}, html('header', { class: 'head' }, html('div', {}, html('h1', {}, runs.map((row) => row.name).join(' vs ')),
-    html('p', { class: 'soft' }, 'One colour for each run.'))), html('section', { class: 'card' }, charts.element)));
-  return () => charts.close();
 }
