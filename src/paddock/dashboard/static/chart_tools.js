@@ -50,9 +50,9 @@ export function panelTools(title, holder, { plot, columns }) {
     if (document.fullscreenElement) return document.exitFullscreen();
     return holder.requestFullscreen().catch(() => toast('This browser shows nothing in full screen.', 'bad'));
   };
-  const tool = (label, does, meaning) => button(label, does, { class: 'small quiet', 'aria-label': `${title}: ${meaning}` });
+  const tool = (label, does, meaning) => button(label, does, { class: 'small quiet', title: meaning, 'aria-label': `${label} of ${title}` });
   return html('span', { class: 'panel-tools' },
-    tool('⤢', full, 'full screen'),
-    tool('PNG', () => picture(plot(), title).toBlob((blob) => save(blob, `${file}.png`)), 'save the picture'),
-    tool('CSV', () => save(new Blob([csv(columns())], { type: 'text/csv' }), `${file}.csv`), 'save the numbers'));
+    button('⤢', full, { class: 'small quiet', title: 'Full screen', 'aria-label': `Full screen: ${title}` }),
+    tool('PNG', () => picture(plot(), title).toBlob((blob) => save(blob, `${file}.png`)), 'Save the picture'),
+    tool('CSV', () => save(new Blob([csv(columns())], { type: 'text/csv' }), `${file}.csv`), 'Save the numbers'));
 }
