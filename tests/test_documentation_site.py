@@ -58,7 +58,7 @@ def test_every_paddock_line_of_the_starting_pages_parses(page):
         if verb == "train" and words and "=" not in words[0] and "--" not in command.split()[2]:
             assert words[0] in known or words[0].isupper(), command
         overrides = [word for word in words if re.fullmatch(r"[a-z][\w.]*=.*", word)]
-        if verb == "train" and words[0] in known and not any(".py:" in word for word in overrides):
+        if verb == "train" and overrides and words[0] in known and not any(".py:" in word for word in overrides):
             compose(words[0], overrides=[one for one in overrides if one.partition("=")[2] != "..."])
 
 

@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import typer
@@ -41,6 +42,7 @@ This page is written from the {source} when the site is built.
 """
 
 
+@cache
 def commands_page() -> str:
     """Every command with its arguments and options, as Markdown."""
     parts = [INTRODUCTION.format(title="Commands", source="command line's own help")]
@@ -73,6 +75,7 @@ def _table(title: str, rows: list[Row]) -> str:
     return "\n".join([*lines, ""])
 
 
+@cache
 def configuration_page() -> str:
     """Every key of the configuration, as Markdown: those of an experiment, then those of each part."""
     from paddock.orchestration.schema import ExperimentConfig
