@@ -24,6 +24,8 @@ def make_runs(runs_dir: Path) -> dict[str, str]:
                 origin={"experiment": "ppo_cartpole", "user": None, "preset": None, "overrides": overrides},
             )  # fmt: skip
             run.metrics_file.write_text("".join(json.dumps(row) + "\n" for row in points(level + seed)))
+            run.results.mkdir()
+            run.result_file("best").write_text(json.dumps({"traces": {"tracks": [ring(20.0 + seed)]}}))
             for event in events():
                 run.event(**event)
             found[f"{name}{seed}"] = run.name
@@ -53,3 +55,23 @@ def events() -> list[dict]:
         {"kind": "alert", "alert": "nan_loss", "agent_steps": 600},
         {"kind": "finished", "agent_steps": 4_000},
     ]
+
+
+def circle(radius: float, count: int = 40) -> list[tuple[float, float]]:
+    turns = [2 * math.pi * k / count for k in range(count)]
+    return [(radius * math.cos(turn), radius * math.sin(turn)) for turn in turns]
+
+
+def ring(lap_time: float) -> dict:
+    """What an evaluation keeps of a round track: the road, the reference lap, the best lap."""
+
+    def lap(radius: float, seconds: float) -> dict:
+        places = circle(radius)
+        share = [k / len(places) for k in range(len(places))]
+        samples = {"s": [314.0 * one for one in share], "time": [seconds * one for one in share],
+                   "x": [x for x, _ in places], "y": [y for _, y in places], "speed": [15.0] * len(places)}  # fmt: skip
+        return {"lap_time": seconds, "sectors": [seconds / 3] * 3, "samples": samples}
+
+    heat = {"x": 0.0, "y": 0.0, "cell": 1.0, "cells": []}
+    return {"name": "ring", "length": 314.0, "left": circle(45.0), "right": circle(55.0),
+            "reference": lap(50.0, 19.0), "heat": heat, "lap": lap(51.0, lap_time)}  # fmt: skip

@@ -135,6 +135,8 @@ def test_comparison_shows_intervals_options_and_the_report(research, pages):
     expect(page.locator("table.scores tbody tr", has_text="careful")).to_contain_text("[")
     expect(page.locator("table.options tbody tr")).to_have_count(1)
     expect(page.locator("table.options")).to_contain_text("workflow.clip_ratio")
+    expect(page.locator("svg.lap-overlay polyline")).to_have_count(3)  # The reference, and the best lap of each group.
+    expect(page.locator("section", has_text="Laps on ring").last).to_contain_text("0:21.000")
     with page.expect_popup() as opened:
         page.get_by_role("link", name="Report").click()
     report = opened.value
