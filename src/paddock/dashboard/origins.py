@@ -17,6 +17,7 @@ from paddock.experiments.run import RunFolder
 # Plain values only: what a manifest from elsewhere says must resolve no variable and name no file.
 PLAIN = re.compile(r"[A-Za-z]\w*(?:\.\w+)*=[\w.,\[\]+ -]*", re.ASCII)
 UNKNOWN = "not known"
+CHOSEN = ("name", "seed", "debug", "runs_dir")  # keys with an option of their own on the command line
 
 
 def options_with_origins(run: RunFolder) -> list[dict[str, Any]]:
@@ -31,7 +32,9 @@ def options_with_origins(run: RunFolder) -> list[dict[str, Any]]:
     changed = [text.partition("=")[0].lstrip("+~") for text in overrides]
 
     def place(key: str, value: Any) -> str:
-        if any(key == name or key.startswith(f"{name}.") for name in changed) or key in ("name", "seed"):
+        if any(key == name or key.startswith(f"{name}.") for name in changed):
+            return COMMAND_LINE
+        if key in CHOSEN and values and values.get(key) != value:
             return COMMAND_LINE
         if key in values and values[key] == value:
             return origins.get(key, UNKNOWN)

@@ -6,6 +6,9 @@ import { empty, html, isNumber, lapTime, number, replace, svg } from './dom.js';
 
 const AGGREGATES = [['iqm', 'IQM'], ['median', 'Median'], ['mean', 'Mean']];
 
+/** Whether no other run of the list has the same name: else the seed tells them apart. */
+const isAlone = (row, rows) => rows.filter((one) => one.name === row.name).length === 1;
+
 export async function openComparison(main, { id }) {
   const ids = id.split(',').filter(Boolean), rows = await get('/api/runs');
   const runs = ids.map((one) => rows.find((row) => row.id === one)).filter(Boolean);
@@ -15,11 +18,11 @@ export async function openComparison(main, { id }) {
   }
   document.title = 'Comparison · Paddock';
   const query = new URLSearchParams({ runs: runs.map((row) => row.id).join(',') });
-  const charts = new Charts(runs.map((row) => ({ id: row.id, name: row.name })));
+  const charts = new Charts(runs.map((row) => ({ id: row.id, name: isAlone(row, runs) ? row.name : `${row.name} s${row.seed}` })));
   const facts = html('div', { class: 'comparison' }, html('p', { class: 'soft' }, 'Comparing…'));
   const report = html('a', { class: 'button strong', href: `/api/report?${query}`, target: '_blank', rel: 'noopener' }, 'Report');
   replace(main, html('div', { class: 'run' }, html('header', { class: 'head' },
-    html('div', {}, html('h1', {}, runs.map((row) => row.name).join(' vs ')), html('p', { class: 'soft' }, 'One colour for each run.')),
+    html('div', {}, html('h1', {}, [...new Set(runs.map((row) => row.name))].join(' vs ')), html('p', { class: 'soft' }, 'One colour for each run.')),
     html('div', { class: 'row' }, report, html('a', { class: 'button', href: '#/' }, 'All runs'))),
   facts, html('section', { class: 'card' }, html('h2', {}, 'Curves'), charts.element)));
   get(`/api/compare?${query}`).then((values) => replace(facts, sections(values)),

@@ -51,6 +51,7 @@ export class RunsTable {
   draw(rows) {
     this.rows = rows;
     const focused = this.body.contains(document.activeElement) ? document.activeElement.dataset.focus : null;
+    this.grouping.hidden = rows.length < 2;
     const groups = this._groups(rows);
     const colours = new Map([...new Set(rows.map((row) => this._colourKey(row)))].sort().map((key, k) => [key, k % 8]));
     replace(this.body, html('table', { class: 'runs' }, this._head(), groups.map(([title, members]) => html('tbody', {},
@@ -100,6 +101,7 @@ export class RunsTable {
     return html('tr', { 'data-run': row.id },
       html('td', { class: 'pick' }, isDriving ? null : box),
       html('td', { class: 'name' }, html('span', { class: `swatch tint${colour}`, 'aria-hidden': 'true' }), ' ', html('a', { href: address(row) }, row.name), ' ',
+        Number.isInteger(row.seed) ? html('small', { class: 'soft' }, `s${row.seed} `) : null,
         row.is_pinned ? html('span', { class: 'tag', title: 'Cleanup does not touch it' }, 'pinned') : null,
         (row.tags ?? []).map((tag) => html('span', { class: 'tag' }, tag)), row.note ? html('small', { class: 'soft note' }, row.note) : null),
       html('td', { 'data-label': 'Status' }, statusChip(row.status)),
