@@ -11,7 +11,7 @@ export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 $(shell mkdir -p $(TMPDIR))
 
-.PHONY: demo test test-fast lint type format clean install
+.PHONY: demo test test-fast lint type format docs notebooks clean install
 
 install: $(READY)
 
@@ -33,16 +33,22 @@ test-fast: $(READY)
 	$(BIN)/python -m pytest -m "not slow" $(TESTS)
 
 lint: $(READY)
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks docs/site docs/tutorials
+	$(BIN)/ruff format --check src tests benchmarks docs/site docs/tutorials
 	$(BIN)/lint-imports
 
 type: $(READY)
 	$(BIN)/mypy
 
 format: $(READY)
-	$(BIN)/ruff check --fix src tests benchmarks
-	$(BIN)/ruff format src tests benchmarks
+	$(BIN)/ruff check --fix src tests benchmarks docs/site docs/tutorials
+	$(BIN)/ruff format src tests benchmarks docs/site docs/tutorials
+
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+notebooks: $(READY)
+	$(BIN)/python docs/site/execute.py
 
 clean:
 	rm -rf $(VENV) .cache build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

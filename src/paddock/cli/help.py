@@ -56,13 +56,18 @@ class RunningGroup(VerbGroup):
 Row = tuple[str, str, str]
 
 
-def _page(command: Any, ctx: Any, more: Sequence[tuple[str, list[Row]]] = ()) -> RenderableType:
+def help_rows(command: Any, ctx: Any) -> tuple[list[Row], list[Row]]:
+    """The arguments and the options of a command: name, value, help."""
     params = [param for param in command.get_params(ctx) if not getattr(param, "hidden", False)]
     arguments = [(_argument(param), "", _help(param, ctx)) for param in params if not _is_option(param)]
-    options = [(*_option(param), _help(param, ctx)) for param in params if _is_option(param)]
+    return arguments, [(*_option(param), _help(param, ctx)) for param in params if _is_option(param)]
+
+
+def _page(command: Any, ctx: Any, more: Sequence[tuple[str, list[Row]]] = ()) -> RenderableType:
+    arguments, options = help_rows(command, ctx)
     parts: list[RenderableType] = [
         Text(command.get_usage(ctx), style="bold"),
-        Text(f"\n{_reflowed(command.help or '')}\n"),
+        Text(f"\n{reflowed(command.help or '')}\n"),
     ]
     parts += [_panel(title, rows) for title, rows in [("Arguments", arguments), ("Options", options), *more] if rows]
     if command.epilog:
@@ -70,7 +75,7 @@ def _page(command: Any, ctx: Any, more: Sequence[tuple[str, list[Row]]] = ()) ->
     return Group(*parts)
 
 
-def _reflowed(text: str) -> str:
+def reflowed(text: str) -> str:
     """Paragraphs without the line breaks that the source has."""
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.strip().split("\n\n"))
 

@@ -45,7 +45,7 @@ VERBS = {
     "benchmark": ("paddock.cli.benchmark", "Tasks with published values over seeds, and their report."),
     "verify": ("paddock.cli.verify", "Run a run again and check that the result is identical."),
     "cleanup": ("paddock.cli.cleanup", "Free disk space; configurations and metrics stay."),
-    "tag": ("paddock.cli.tag", "Tag runs, and pin those that cleanup must not touch."),
+    "tag": ("paddock.cli.tag", "Tag, note, rename and pin runs; cleanup does not touch pinned ones."),
     "tmrl": ("paddock.cli.tmrl", "TMRL's files in and out, and its flags."),
     "tracks": ("paddock.cli.tracks", "List, draw, generate, import and remove race tracks."),
 }

@@ -21,18 +21,24 @@ def tag(
     pin: Annotated[
         bool | None, typer.Option("--pin/--unpin", help="A pinned run is never touched by paddock cleanup.")
     ] = None,
+    note: Annotated[str | None, typer.Option(metavar="TEXT", help="A note about the run; empty removes it.")] = None,
+    rename: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Call one run otherwise; its folder stays as it is.")
+    ] = None,
     runs_dir: RunsDirOption = RUNS,
     as_json: JsonOption = False,
 ) -> None:
-    """Add and remove tags and pins."""
+    """Add and remove tags, pins and notes; rename a run."""
     from paddock.core.reading import DamagedError
     from paddock.core.text import printable
     from paddock.experiments.run import RunFolder
-    from paddock.experiments.store.store import register
+    from paddock.experiments.store.editing import label_run
 
-    if not add and not remove and pin is None:
-        raise InputError("say what to change: --add WORD, --remove WORD, --pin or --unpin.")
+    if not add and not remove and pin is None and note is None and rename is None:
+        raise InputError("say what to change: --add WORD, --remove WORD, --pin, --unpin, --note TEXT or --rename NAME.")
     found = {run.name: run for given in runs for run in RunFolder.find_all(runs_dir, given)}
+    if rename is not None and len(found) != 1:
+        raise InputError(f"--rename takes one run; {len(found)} were given: {', '.join(found)}.")
     changed, damage = {}, []
     for name, run in found.items():
         try:
@@ -41,14 +47,13 @@ def tag(
             damage.append(f"Run '{name}' stays as it is: {error}")
             continue
         tags = (set(labels["tags"]) | set(add or [])) - set(remove or [])
-        run.write_labels(tags=sorted(tags), is_pinned=labels["pinned"] if pin is None else pin)
-        register(run)
-        changed[name] = run.read_labels()
+        changed[name] = label_run(run, tags=sorted(tags), is_pinned=pin, note=note, name=rename)
     if as_json:
         print(json.dumps(changed, indent=2))
     else:
         for name, labels in changed.items():
             cells = [name, "pinned" if labels["pinned"] else "", " ".join(labels["tags"])]
+            cells += [labels["note"]] if labels["note"] else []
             print("\t".join(map(printable, cells)))
     if damage:
         raise InputError(" ".join(damage))

@@ -154,7 +154,9 @@ def _with_headers(scope: Scope, send: Send) -> Send:
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            message["headers"] = [*message.get("headers", []), *encoded]
+            given = message.get("headers", [])
+            own = {name for name, _ in given}  # A page with a policy of its own keeps it.
+            message["headers"] = [*given, *(pair for pair in encoded if pair[0] not in own)]
         await send(message)
 
     return sending

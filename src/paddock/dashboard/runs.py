@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import shlex
 import sqlite3
 import threading
 import time
@@ -74,6 +75,11 @@ class RunCatalog:
                 self._read = time.monotonic()
             return self._rows
 
+    def forget(self) -> None:
+        """Read the list anew next time: something was changed here."""
+        with self._lock:
+            self._read = -math.inf
+
     def row(self, run: RunFolder) -> dict[str, Any]:
         row = next((row for row in self.rows() if row["id"] == run.name), None)
         return row if row is not None else self._drive(run)
@@ -88,6 +94,7 @@ class RunCatalog:
         return {
             **row,
             "config": config,
+            "links": _links(run, config),
             "phases": _phases(config, phase if row["status"] in ALIVE else None),
             "phase": phase,
             "events": events[-EVENTS:],
@@ -188,6 +195,9 @@ class RunCatalog:
             "best_score": None,
             "metric": None,
             "tags": [],
+            "is_pinned": False,
+            "note": "",
+            "recipe": "",
             "damage": [],
             "track": config.get("track"),
             "car": config.get("car"),
@@ -213,6 +223,9 @@ def _row(record: RunSummary, run: RunFolder) -> dict[str, Any]:
         "best_score": summary.high if summary else None,
         "metric": record.metric,
         "tags": list(record.tags),
+        "is_pinned": record.is_pinned,
+        "note": record.note,
+        "recipe": record.recipe,
         "damage": list(record.damage),
     }
 
@@ -264,6 +277,18 @@ def _phases(config: dict[str, Any], current: str | None) -> list[dict[str, Any]]
         share = min(steps / total, 1.0) if isinstance(steps, int | float) and total else None
         found.append({"name": phase.get("name"), "is_current": phase.get("name") == current, "share": share})
     return found
+
+
+def _links(run: RunFolder, config: dict[str, Any]) -> dict[str, str | None]:
+    """Other places where the run's curves are: the command for TensorBoard, the address at Weights & Biases."""
+    logging = _section(config.get("logging"))
+    has_tensorboard = bool(logging.get("tensorboard")) and run.tensorboard.is_dir()
+    address = _manifest(run).get("wandb")
+    is_address = isinstance(address, str) and address.startswith("https://")
+    return {
+        "tensorboard": f"tensorboard --logdir {shlex.quote(str(run.tensorboard))}" if has_tensorboard else None,
+        "wandb": address if is_address else None,
+    }
 
 
 def _section(values: Any) -> dict[str, Any]:

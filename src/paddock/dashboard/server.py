@@ -33,6 +33,7 @@ from paddock.dashboard.link import Links
 from paddock.dashboard.live import LiveView
 from paddock.dashboard.mine import Mine
 from paddock.dashboard.processes import ProcessLauncher
+from paddock.dashboard.research_api import ResearchApi
 from paddock.dashboard.returning import return_routes
 from paddock.dashboard.runs import RunCatalog
 from paddock.dashboard.standings import Standings
@@ -79,8 +80,12 @@ def make_app(dashboard: Dashboard, *, host: str, port: int) -> ASGIApp:
         dashboard.standings.close()
         await dashboard.links.close()
 
-    routes: list[Any] = [*Api(dashboard).routes(), *StoryApi(dashboard).routes()]
-    routes += return_routes(dashboard.access, port)
+    routes: list[Any] = [
+        *Api(dashboard).routes(),
+        *StoryApi(dashboard).routes(),
+        *ResearchApi(dashboard).routes(),
+        *return_routes(dashboard.access, port),
+    ]
     routes.append(WebSocketRoute("/api/runs/{id}/live", live))
     routes += [Mount("/kit", PageFiles(directory=KIT)), Mount("/", PageFiles(directory=STATIC, html=True))]
     handlers: dict[Any, Any] = {PaddockError: _on_paddock_error, HTTPException: _on_http_error, OSError: _on_os_error}

@@ -86,6 +86,8 @@ class _Manifest(msgspec.Struct):
 class _Labels(msgspec.Struct):
     tags: list[str] = msgspec.field(default_factory=list)
     pinned: bool = False
+    note: str = ""
+    name: str | None = None
 
 
 def read_config(file: Path) -> dict[str, Any]:
@@ -99,9 +101,8 @@ def read_manifest(file: Path) -> dict[str, Any]:
 
 
 def read_labels(file: Path) -> dict[str, Any]:
-    """`tags` and `pinned`."""
-    labels = msgspec.convert(checked(file, read_json(file), _Labels), _Labels)
-    return {"tags": labels.tags, "pinned": labels.pinned}
+    """`tags`, `pinned`, a `note`, and the `name` that a person gave to the run later, or None."""
+    return msgspec.structs.asdict(msgspec.convert(checked(file, read_json(file), _Labels), _Labels))
 
 
 def checked(file: Path, values: Any, shape: Any) -> dict[str, Any]:

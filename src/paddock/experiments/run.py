@@ -118,7 +118,7 @@ class RunFolder:
             matches = [name for name in names if name == given]
             matches = matches or [name for name in names if _is_named(name, given)]
             matches = matches or [name for name in names if name.startswith(given)]
-            matches = matches or [name for name in names if _has_id(cls(runs_dir / name), given)]
+            matches = matches or [name for name in names if _is_called(cls(runs_dir / name), given)]
         if matches:
             return [cls(runs_dir / name) for name in sorted(matches, key=_moment)]
         raise InputError(
@@ -156,16 +156,21 @@ class RunFolder:
         """What the run said of itself; empty where it has said nothing yet."""
         return documents.read_manifest(self.manifest_file)
 
-    def write_labels(self, *, tags: Sequence[str], is_pinned: bool) -> None:
-        """What a person says about the run; kept apart from the manifest, which the run itself writes."""
+    def write_labels(
+        self, *, tags: Sequence[str], is_pinned: bool, note: str | None = None, name: str | None = None
+    ) -> None:
+        """What a person says about the run; kept apart from the manifest, which the run itself writes. A note and a
+        name that are not given stay as they are."""
+        before = documents.read_labels(self.labels_file) if self.has_labels() else {"note": "", "name": None}
         values = {"tags": sorted(set(tags)), "pinned": is_pinned}
+        values |= {"note": before["note"] if note is None else note, "name": name or before["name"]}
         replace_file(self.labels_file, json.dumps(values).encode())
 
     def read_labels(self) -> dict[str, Any]:
-        """`tags` and `pinned`; what is not labelled by hand has the tags of its configuration."""
+        """`tags`, `pinned`, `note` and `name`; what is not labelled by hand has the tags of its configuration."""
         if self.has_labels():
             return documents.read_labels(self.labels_file)
-        return {"tags": list(self.read_config().get("tags") or []), "pinned": False}
+        return {"tags": list(self.read_config().get("tags") or []), "pinned": False, "note": "", "name": None}
 
     def has_labels(self) -> bool:
         """Whether it was labelled by hand."""
@@ -289,9 +294,10 @@ def _told(file: Path, rows: Rows, state: documents.LogState) -> Rows:
     return rows
 
 
-def _has_id(run: RunFolder, given: str) -> bool:
+def _is_called(run: RunFolder, given: str) -> bool:
+    """Whether a run has this id, or a person has given it this name."""
     try:
-        return run.read_manifest().get("id") == given
+        return run.read_manifest().get("id") == given or (run.has_labels() and run.read_labels()["name"] == given)
     except DamagedError:
         return False
 

@@ -125,6 +125,8 @@ class Wandb:
             resume="allow",
             config=dict(values),
         )
+        if address := getattr(self._run, "url", None):
+            run.write_manifest(wandb=str(address))
 
     def log(self, row: Row) -> None:
         self._run.log({**row.metrics, **row.counters}, step=row.counters["agent_steps"])

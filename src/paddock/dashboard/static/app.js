@@ -1,14 +1,17 @@
 // The page: an address opens a view. `window.paddock.state` tells what the page knows, for tests and the curious.
 
 import { onReachable, rememberPass } from './api.js';
-import { openCockpit } from './cockpit.js';
 import { empty, button, html, replace } from './dom.js';
 import { openGarage } from './drive_view.js';
-import { openComparison, openRun } from './run_view.js';
 import { openRuns } from './runs_view.js';
 import { car } from './snapshots.js';
 import { openStart } from './start_view.js';
 import { startTheme } from './kit/theme.js';
+
+// A run, a comparison and the cockpit come with the first one that is opened: curves, cameras and sound are half of the page.
+const openRun = async (...place) => (await import('./run_view.js')).openRun(...place);
+const openComparison = async (...place) => (await import('./comparison_view.js')).openComparison(...place);
+const openCockpit = async (...place) => (await import('./cockpit.js')).openCockpit(...place);
 
 const VIEWS = [
   [/^\/$/, openRuns, 'runs'],

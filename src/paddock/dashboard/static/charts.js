@@ -1,7 +1,8 @@
 // Curves of one run or several over each other: panels by theme, zoomed together, growing while they are looked at.
 
 import { runDetails, runMetrics } from './api.js';
-import { choice, compact, duration, empty, html, number, replace, toast, button } from './dom.js';
+import { panelTools, smoothed } from './chart_tools.js';
+import { choice, compact, duration, empty, html, number, replace, toast, toggle, button } from './dom.js';
 import { onTheme } from './kit/theme.js';
 import uPlot from './vendor/uPlot.esm.js';
 
@@ -42,10 +43,14 @@ export class Charts {
     this.plots = new Map(); // panel title -> {plot, series}
     this.showsMore = this.showsWorkers = false;
     this.zoom = null; // {min, max} that a person chose, for all panels
+    this.smoothing = 0; // weight of the past in a moving average
+    this.isLog = false; // whether vertical axes are logarithmic, where all values are positive
     this.grid = html('div', { class: 'charts' });
     this.tools = html('div', { class: 'row' },
       choice('Horizontal axis', [['agent_steps', 'Steps'], ['seconds', 'Time']], this.axis, (axis) => this._setAxis(axis)),
       button('Reset zoom', () => this.resetZoom(), { class: 'small' }),
+      this._smoother(),
+      toggle('Log axis', false, (on) => { this.isLog = on; this._rebuild(); }),
       html('span', { class: 'soft small wide-only' }, 'Drag to zoom, double-click to see everything, click a name to hide it.'));
     this.element = html('div', {}, this.tools, this.grid);
     this._endTheme = onTheme(() => this._rebuild());
@@ -53,6 +58,14 @@ export class Charts {
     this._watcher.observe(this.grid);
     this._timer = setInterval(() => this._redraw(), REDRAW);
     this.ready = this.load();
+  }
+
+  _smoother() {
+    const slider = html('input', { type: 'range', min: 0, max: 0.98, step: 0.02, value: 0, 'aria-label': 'Smoothing', oninput: () => {
+      this.smoothing = Number(slider.value);
+      this._isDirty = true;
+    } });
+    return html('label', { class: 'row smoothing' }, html('span', { class: 'soft small' }, 'Smoothing'), slider);
   }
 
   close() {
@@ -185,7 +198,9 @@ export class Charts {
   _panel(title, metrics) {
     const series = this.runs.flatMap((run, r) => metrics.map((metric, m) => ({ run, metric, r, m })))
       .filter(({ run, metric }) => this.data.get(run.id)?.has(metric));
-    const holder = html('figure', { class: 'chart', 'data-panel': title }, html('figcaption', {}, title));
+    const caption = html('figcaption', {}, title), holder = html('figure', { class: 'chart', 'data-panel': title }, caption);
+    caption.append(panelTools(title, holder, { plot: () => this.plots.get(title).plot, columns: () => this._columns(series) }));
+    holder.addEventListener('fullscreenchange', () => this._resize());
     this.grid.append(holder);
     const width = Math.max(holder.clientWidth, 200);
     const plot = new uPlot(this._options(width, series), this._table(series), holder);
@@ -194,12 +209,22 @@ export class Charts {
     showLast(plot);
   }
 
-  _table(series) {
+  _table(series, smoothing = this.smoothing) {
     if (!series.length) return [[]];
     return uPlot.join(series.map(({ run, metric }) => {
       const { x, y } = this.data.get(run.id).get(metric);
-      return [x, y];
+      return [x, smoothed(y, smoothing)];
     }));
+  }
+
+  /** The numbers of a panel as they were logged, for a file. */
+  _columns(series) {
+    const [x, ...columns] = this._table(series, 0);
+    return [[this.axis, x], ...columns.map((values, k) => [`${series[k].run.name} ${series[k].metric}`, values])];
+  }
+
+  _isPositive(series) {
+    return series.every(({ run, metric }) => this.data.get(run.id).get(metric).y.every((value) => !(value <= 0)));
   }
 
   _options(width, series) {
@@ -212,10 +237,10 @@ export class Charts {
       cursor: { sync: { key: 'paddock' }, drag: { x: true, y: false, setScale: false }, points: { size: 6 },
         bind: { dblclick: () => () => { this.resetZoom(); return null; } } },
       hooks: { setSelect: [(plot) => this._selected(plot)], setLegend: [showLast] },
-      scales: { x: { time: false, auto: false } },
+      scales: { x: { time: false, auto: false }, y: { distr: this.isLog && this._isPositive(series) ? 3 : 1 } },
       axes: [
         { ...axis, values: (_, ticks) => ticks.map(format), size: 28, space: 60 },
-        { ...axis, values: (_, ticks) => ticks.map(compact), size: 52 },
+        { ...axis, values: (_, ticks) => ticks.map((tick) => (tick === null ? '' : compact(tick))), size: 52 },
       ],
       series: [
         { label: this.axis === 'seconds' ? 'time' : 'step', value: (_, value) => (value === null ? '' : format(value)) },
@@ -252,8 +277,9 @@ export class Charts {
 
   _resize() {
     for (const { plot } of this.plots.values()) {
-      const width = plot.root.parentElement.clientWidth;
-      if (width && width !== plot.width) plot.setSize({ width, height: HEIGHT });
+      const holder = plot.root.parentElement, width = holder.clientWidth;
+      const height = document.fullscreenElement === holder ? Math.max(innerHeight - 140, HEIGHT) : HEIGHT;
+      if (width && (width !== plot.width || height !== plot.height)) plot.setSize({ width, height });
     }
   }
 }

@@ -3,7 +3,7 @@
 import { runPolicies } from './api.js';
 import { act } from './controls.js';
 import { EVENTS } from './messages.js';
-import { ago, button, compact, empty, html, lapTime, number, replace } from './dom.js';
+import { ago, button, choice, compact, empty, html, lapTime, number, replace } from './dom.js';
 
 const KEPT = 200;
 const QUIET = new Set(['time', 'event', 'type', 'agent_steps', 'command', 'by']);
@@ -23,27 +23,56 @@ function describe(row) {
     .map((name) => `${name.replace(/^eval\//, '').replaceAll('_', ' ')} ${shown(name, row[name])}`).join(' · ');
 }
 
+const TOGETHER = 60_000; // ms within which presses of one slider are one event
+const FILTERS = {
+  all: ['All', () => true],
+  evaluation: ['Evaluations', (row) => row.event === 'evaluation' || row.event === 'lap'],
+  control: ['By hand', (row) => row.event === 'control' || row.event === 'correction'],
+  phase: ['Phases', (row) => !['evaluation', 'lap', 'control', 'correction'].includes(row.event)],
+  bad: ['Problems', (row) => EVENTS[row.event] === 'bad'],
+};
+
+/** Whether one event goes on with another: the same slider, a moment later. */
+function isSame(last, row) {
+  return last?.event === 'control' && row.event === 'control' && last.command === 'reward' && row.command === 'reward' && last.term === row.term
+    && new Date(row.time) - new Date(last.time) < TOGETHER;
+}
+
+/** Events with the presses of one slider put together: from the first weight to the last. */
+export function gathered(rows) {
+  const found = [];
+  for (const row of rows) {
+    const last = found.at(-1);
+    if (isSame(last, row)) found[found.length - 1] = { ...row, before: last.before };
+    else found.push(row);
+  }
+  return found;
+}
+
 export class Events {
   constructor() {
     this.list = html('ol', { class: 'events', 'aria-label': 'Events, newest first' });
-    this.element = html('section', { class: 'card' }, html('h2', {}, 'Events'), this.list);
-    this.count = 0;
+    this.filter = 'all';
+    const filters = choice('Show events', Object.entries(FILTERS).map(([name, [label]]) => [name, label]), 'all', (name) => { this.filter = name; this._draw(); });
+    this.element = html('section', { class: 'card' }, html('div', { class: 'row spread' }, html('h2', {}, 'Events'), filters), this.list);
     this.set([]);
   }
 
   set(rows) {
-    this.count = rows.length;
-    replace(this.list, rows.slice(-KEPT).reverse().map((row) => this._item(row)));
-    if (!rows.length) this.list.append(html('li', { class: 'soft' }, 'Nothing has happened yet.'));
+    this.rows = gathered(rows.slice(-KEPT));
+    this._draw();
   }
 
   add(row) {
-    if (!this.count) replace(this.list);
-    this.count += 1;
-    const item = this._item(row);
-    item.classList.add('fresh');
-    this.list.prepend(item);
-    if (this.list.children.length > KEPT) this.list.lastChild.remove();
+    this.rows = gathered([...this.rows, row]).slice(-KEPT);
+    this._draw();
+    if (FILTERS[this.filter][1](row)) this.list.firstChild.classList.add('fresh');
+  }
+
+  _draw() {
+    const seen = this.rows.filter(FILTERS[this.filter][1]);
+    replace(this.list, seen.reverse().map((row) => this._item(row)));
+    if (!seen.length) this.list.append(html('li', { class: 'soft' }, this.rows.length ? 'No event of this kind.' : 'Nothing has happened yet.'));
   }
 
   _item(row) {

@@ -1,6 +1,7 @@
 // One run: its picture, its controls, its curves and its record, live while it lives.
 
 import { get, repeat, runDetails } from './api.js';
+import { Charts } from './charts.js';
 import { Controls, Rewards } from './controls.js';
 import { Director } from './director.js';
 import { compact, duration, empty, html, isNumber, lapTime, number, replace, statusChip, toast, write } from './dom.js';
@@ -12,6 +13,7 @@ import { Progress } from './progress.js';
 import { Events, Policies } from './records.js';
 import { bestLap, evaluationDrives, play, runReplay } from './replay.js';
 import { RewardStack } from './reward_stack.js';
+import { runDetailsSections } from './run_details.js';
 import { Stage } from './stage.js';
 import { Standings } from './standings.js';
 import { TimeBudget } from './time_budget.js';
@@ -24,18 +26,17 @@ const SILENCE = 4000; // ms
 const MEANING = { 'Steps/s': 'Agent steps per second of wall clock, learning and evaluation included' };
 
 /** The library that draws curves is half of the page's size: it comes with the first run that is opened. */
-const loadCharts = () => import('./charts.js');
 
 export async function openRun(main, { id }, state) {
-  const [details, { Charts }] = await Promise.all([runDetails(id), loadCharts()]);
+  const details = await runDetails(id);
   document.title = `${details.name} · Paddock`;
-  const page = new RunPage(id, details, state, Charts);
+  const page = new RunPage(id, details, state);
   replace(main, page.element);
   return () => page.close();
 }
 
 class RunPage {
-  constructor(id, details, state, Charts) {
+  constructor(id, details, state) {
     Object.assign(this, { id, details, state, _heard: performance.now() });
     this.stage = new Stage(id, { onframe: (stage) => this._frame(stage) });
     this.isRacing = (details.environment ?? '').split('/')[0] === 'racing';
@@ -53,7 +54,7 @@ class RunPage {
     this.events = new Events();
     this.workers = new Workers();
     this.budget = new TimeBudget();
-    this.timeline = new Timeline(id, (details.environment ?? '').split('/')[0] === 'racing');
+    this.timeline = new Timeline(id, this.isRacing);
     this.charts = new Charts([{ id, name: details.name }]);
     this._build();
     this._show(details);
@@ -113,7 +114,8 @@ class RunPage {
           Object.entries(this.tiles).map(([name, node]) => html('div', { title: MEANING[name] }, html('dt', {}, name), html('dd', {}, node)))), this.events.element, this.policies.element),
         html('div', { class: 'right' }, this.ending.element, this.controls.element, this.curve.element, this.standings.element, this.rewards.element)),
       this.workers.element, this.budget.element, this.timeline.element,
-      html('section', { class: 'card' }, html('div', { class: 'row spread' }, html('h2', {}, 'Curves'), this._overlay()), this.charts.element));
+      html('section', { class: 'card' }, html('div', { class: 'row spread' }, html('h2', {}, 'Curves'), this._overlay()), this.charts.element),
+      runDetailsSections(this.id, details));
   }
 
   /** A menu of other runs whose curves may lie over this one's. */
@@ -321,18 +323,4 @@ class RunPage {
     this.state.shown = stage.view.playback.time;
     this.state.followed = stage.view.followed;
   }
-}
-
-/** Curves of several runs over each other. */
-export async function openComparison(main, { id }) {
-  const ids = id.split(',').filter(Boolean), [rows, { Charts }] = await Promise.all([get('/api/runs'), loadCharts()]);
-  const runs = ids.map((one) => rows.find((row) => row.id === one)).filter(Boolean);
-  if (!runs.length) {
-    replace(main, empty('Nothing to compare', 'None of these runs is in this folder.', html('a', { class: 'button', href: '#/' }, 'All runs')));
-    return () => {};
-  }
-  const charts = new Charts(runs.map((row) => ({ id: row.id, name: row.name })));
-  replace(main, html('div', {}, html('header', { class: 'head' }, html('div', {}, html('h1', {}, runs.map((row) => row.name).join(' vs ')),
-    html('p', { class: 'soft' }, 'One colour for each run.'))), html('section', { class: 'card' }, charts.element)));
-  return () => charts.close();
 }

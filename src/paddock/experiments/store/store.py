@@ -37,7 +37,7 @@ Found = TypeVar("Found")
 
 FILE = "index.sqlite"
 FILES = tuple(f"{FILE}{suffix}" for suffix in ("", "-wal", "-shm", "-journal"))
-VERSION = 3
+VERSION = 4
 PATIENCE = 10.0  # s that a reader waits for others who write
 A_RUNS_PATIENCE = 0.5  # s that a run waits; if it cannot register, the next look at the store finds it anyway
 BATCH = 100  # runs that are read between two transactions

@@ -40,8 +40,8 @@ class MetricSummary:
 @dataclass(frozen=True)
 class RunSummary:
     """One run. created, ended: ISO times; seconds: wall clock of training; recipe: equal for runs that differ in seed
-    only; metric: what the run's evaluation calls best; damage: sentences about files that cannot be read, in which case
-    the status is `damaged`; metrics: those that were asked for."""
+    only; metric: what the run's evaluation calls best; note: of a person; damage: sentences about files that cannot be
+    read, in which case the status is `damaged`; metrics: those that were asked for."""
 
     folder: str
     id: str
@@ -61,6 +61,7 @@ class RunSummary:
     is_pinned: bool
     tags: tuple[str, ...]
     metric: str
+    note: str = ""
     damage: tuple[str, ...] = ()
     metrics: Mapping[str, MetricSummary] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -71,13 +72,13 @@ def read_summary(run: RunFolder) -> RunSummary:
     damage: list[str] = []
     manifest = readable(run.read_manifest, damage) or {}
     config = _current_config(run, damage)
-    plain: dict[str, Any] = {"tags": config.get("tags") or [], "pinned": False}
+    plain: dict[str, Any] = {"tags": config.get("tags") or [], "pinned": False, "note": "", "name": None}
     labels = (readable(run.read_labels, damage) if run.has_labels() else None) or plain
     git = manifest.get("git") or {}
     summary = RunSummary(
         folder=run.name,
         id=manifest.get("id", ""),
-        name=config.get("name") or run.name,
+        name=labels["name"] or config.get("name") or run.name,
         status=manifest.get("status", STARTING),
         created=manifest.get("created", ""),
         ended=manifest.get("ended"),
@@ -93,6 +94,7 @@ def read_summary(run: RunFolder) -> RunSummary:
         is_pinned=labels["pinned"],
         tags=tuple(labels["tags"]),
         metric=(config.get("evaluation") or {}).get("metric") or "eval/return",
+        note=labels["note"],
         config=dict(flatten(config)),
     )
     return with_damage(summary, damage)
