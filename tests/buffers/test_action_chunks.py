@@ -84,6 +84,14 @@ def test_action_chunks_spans_leave_out_the_last_rows_action(tmp_path):
     assert float(action[0]) * 200 == pytest.approx(0.5)
 
 
+def test_action_chunks_deviations_are_those_of_all_rows_with_an_action(tmp_path):
+    buffer = buffer_of(sources=[written(tmp_path / "set")])
+    low, high = buffer.deviations()["place"]
+    rows = np.concatenate([episode.observations["place"][:-1] for episode in buffer.episodes])
+    assert float(high + low) / 2 == pytest.approx(rows.mean(), rel=1e-5)
+    assert float(high - low) / 2 == pytest.approx(rows.std(), rel=1e-5)
+
+
 def steps(start, count, num_envs=2, ends=()):
     """Vector steps in which copy c is at 1000 c + time; a teacher would do ten times as much."""
     for time in range(start, start + count):

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from demonstration_cases import SPEC, assert_same_episode, make_episode, write_set
+from paddock.buffers.demonstration_files import DESCRIPTION
 from paddock.buffers.demonstrations import DemonstrationsBuffer, DemonstrationsConfig, load_episodes
 from paddock.buffers.episodes import (
     CORRECTED,
-    DESCRIPTION,
     Description,
     EpisodeWriter,
     read_description,

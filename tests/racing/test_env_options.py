@@ -220,3 +220,13 @@ def test_the_place_on_the_lap_is_a_point_on_a_circle_that_does_not_leap_at_the_l
     assert np.ptp(share) > 0.8
     np.testing.assert_allclose(np.arctan2(place[:, 1], place[:, 0]) / (2 * np.pi) % 1.0, share, atol=1e-5)
     np.testing.assert_allclose(np.hypot(*place.T), 1.0, rtol=1e-6)
+
+
+def test_progress_on_several_circles_tells_the_place_on_the_lap_more_finely():
+    env = RacingVectorEnv(8, track="oval", observation="course", flat=False, sensing={"progress": 3})
+    place = env.reset(seed=3)[0]["progress"].reshape(8, 3, 2)
+    angle = 2 * np.pi * env.world.s / env.world.track_length
+    for circle, turns in enumerate((1, 2, 4)):
+        wanted = np.stack([np.cos(turns * angle), np.sin(turns * angle)], 1)
+        np.testing.assert_allclose(place[:, circle], wanted, atol=1e-5)
+    assert "progress" not in RacingVectorEnv(1, track="oval", observation="course").observations.layout()

@@ -5,7 +5,7 @@ Shapes: B samples, H observations (oldest first), T actions, K rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -125,6 +125,16 @@ class ActionChunkBuffer:
                 observation[name] = self._span(f"{OBSERVATION}{name}")
         return observation, self._span(self._action_field())
 
+    def deviations(self) -> dict[str, Span]:
+        """One standard deviation below and above the mean of each observed number, by part."""
+        found: dict[str, Span] = {}
+        for name, part in self.spec.observation.items():
+            if part.dtype.startswith("float"):
+                values = np.concatenate(list(self._values(f"{OBSERVATION}{name}"))).astype(np.float64)
+                mean, std = values.mean(0), values.std(0)
+                found[name] = (torch.from_numpy(mean - std).float(), torch.from_numpy(mean + std).float())
+        return found
+
     def mark_discontinuity(self) -> None:
         if self._collected is not None:
             self._collected.mark_discontinuity()
@@ -221,17 +231,19 @@ class ActionChunkBuffer:
         return "action" if self.config.label is None else f"{OBSERVATION}{self.config.label}"
 
     def _span(self, field: str) -> Span:
-        stored = [one for one in (self._shown, self._collected) if one is not None and len(one)]
-        low, high = [], []
-        for storage in stored:
-            for copy in range(storage.num_envs):
+        lows, highs = zip(*((values.min(0), values.max(0)) for values in self._values(field)), strict=True)
+        return torch.from_numpy(np.min(lows, 0)), torch.from_numpy(np.max(highs, 0))
+
+    def _values(self, field: str) -> Iterator[np.ndarray]:
+        """Numbers [K, ...] of all rows with an action, copy after copy."""
+        for storage in (self._shown, self._collected):
+            for copy in range(0 if storage is None or not len(storage) else storage.num_envs):
+                assert storage is not None
                 numbers = np.arange(storage.oldest[copy], storage.totals[copy])
                 found = storage.read(np.array(copy), numbers, [field, *FLAGS[1:]])
-                values = found[field][~(found["terminated"] | found["truncated"])]  # Last rows have no action.
+                values = found[field][~(found["terminated"] | found["truncated"])]
                 if len(values):
-                    low.append(values.min(0))
-                    high.append(values.max(0))
-        return torch.from_numpy(np.min(low, 0)), torch.from_numpy(np.max(high, 0))
+                    yield values
 
 
 def _episodes(config: ActionChunkConfig, spec: Spec) -> list[Episode]:

@@ -13,12 +13,12 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from paddock.buffers.action_range import to_policy
+from paddock.buffers.demonstration_files import is_demonstrations
 from paddock.buffers.episodes import (
     Episode,
     check_same_spec,
     ends_of,
     episode_of,
-    is_demonstrations,
     read_description,
     read_episodes,
     rows_of,

@@ -7,7 +7,6 @@ Shapes: T steps of an episode. Actions are in the environment's own range, as th
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ import msgspec
 import numpy as np
 
 from paddock.buffers.action_range import to_environment, to_policy
+from paddock.buffers.demonstration_files import DESCRIPTION, EPISODE, episode_files
 from paddock.buffers.rows import OBSERVATION, Rows
 from paddock.core.errors import InputError
 from paddock.core.files import make_folder, replace_file
@@ -25,8 +25,6 @@ from paddock.core.specs import ArraySpec, Spec
 from paddock.core.trees import load_tree, save_tree
 
 FORMAT = 1
-DESCRIPTION = "demonstrations.json"
-EPISODE = re.compile(r"episode-(\d{6})\.json")
 LARGEST_EPISODE = 2**30  # bytes of one episode's arrays
 LARGEST_SET = 16 * 2**30  # bytes of all of them, which are held in memory together
 MOST_EPISODES = 1_000_000
@@ -101,7 +99,7 @@ class EpisodeWriter:
         if (folder / DESCRIPTION).exists():
             there = read_description(folder)
             check_same_spec(f"'{folder}' holds demonstrations of", there.spec, description.spec)
-            self.count = 1 + max((_number(file) for file in _episode_files(folder)), default=-1)
+            self.count = 1 + max((_number(file) for file in episode_files(folder)), default=-1)
             return
         make_folder(folder)
         values = {
@@ -132,11 +130,6 @@ class EpisodeWriter:
         self.count += 1
 
 
-def is_demonstrations(folder: Path) -> bool:
-    """Whether a folder says that it is a set of demonstrations."""
-    return (folder / DESCRIPTION).is_file()
-
-
 def read_description(folder: Path) -> Description:
     """What a set of demonstrations says of itself."""
     try:
@@ -160,7 +153,7 @@ def read_description(folder: Path) -> Description:
 
 def read_episodes(folder: Path) -> Iterator[Episode]:
     """The episodes of a set, in their order, each checked against the set's Spec."""
-    spec, files = read_description(folder).spec, _episode_files(folder)
+    spec, files = read_description(folder).spec, episode_files(folder)
     if len(files) > MOST_EPISODES:
         raise InputError(f"demonstrations '{folder}' have {len(files):,} episodes; at most {MOST_EPISODES:,} are read.")
     total = sum(file.with_suffix(".safetensors").lstat().st_size for file in files if _has_arrays(file))
@@ -171,10 +164,6 @@ def read_episodes(folder: Path) -> Iterator[Episode]:
         )
     for file in files:
         yield _read_episode(folder, file.stem, spec)
-
-
-def count_episodes(folder: Path) -> int:
-    return len(_episode_files(folder))
 
 
 def check_same_spec(what: str, there: Spec, here: Spec) -> None:
@@ -242,10 +231,6 @@ def _read_episode(folder: Path, name: str, spec: Spec) -> Episode:
     if reason:
         raise InputError(f"{name} of '{folder}' is damaged: {reason}.")
     return episode
-
-
-def _episode_files(folder: Path) -> list[Path]:
-    return sorted(file for file in folder.iterdir() if EPISODE.fullmatch(file.name))
 
 
 def _has_arrays(file: Path) -> bool:

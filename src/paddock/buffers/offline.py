@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from pydantic import Field
 
+from paddock.buffers.demonstration_files import is_demonstrations
 from paddock.buffers.demonstrations import load_episodes
-from paddock.buffers.episodes import is_demonstrations, rows_of
+from paddock.buffers.episodes import rows_of
 from paddock.buffers.minari_sets import MINARI
 from paddock.buffers.recordings import read_recording
 from paddock.buffers.rows import Rows, as_transitions

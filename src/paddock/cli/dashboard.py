@@ -35,6 +35,9 @@ def dashboard(
             metavar="DIR", help="Folder of your own experiments (*.yaml) and reward functions (*.py), to start with."
         ),
     ] = None,
+    demonstrations: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder of sets of demonstrations that the page can play.")
+    ] = Path("demonstrations"),
 ) -> None:
     """Open the page; it attaches to running experiments and starts new ones."""
     import webbrowser
@@ -45,7 +48,9 @@ def dashboard(
     from paddock.dashboard.server import Dashboard, listen, make_app, serve
 
     access = open_access()
-    board = Dashboard(runs_dir, laps, access, Mine(mine) if mine is not None else None)
+    board = Dashboard(
+        runs_dir, laps, access, Mine(mine) if mine is not None else None, demonstrations_dir=demonstrations
+    )
     place = _place(board, run) if run else ""
     listener = listen(host, port)
     taken = listener.getsockname()[1]

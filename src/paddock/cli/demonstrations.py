@@ -1,4 +1,4 @@
-"""`paddock demonstrations`: list, show, merge, export and import demonstrations."""
+"""`paddock demonstrations`: list, show, play, merge, export and import demonstrations."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from paddock.cli.completion import complete_from
-from paddock.cli.run_options import JsonOption
+from paddock.cli.run_options import RUNS, JsonOption, RunsDirOption
 
-app = typer.Typer(help="List, inspect, merge, import and export demonstrations.", no_args_is_help=True)
+app = typer.Typer(help="List, inspect, play, merge, import and export demonstrations.", no_args_is_help=True)
 
 SetArgument = Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder of demonstrations, or of a recording.")]
 
@@ -60,6 +60,34 @@ def show_set(folder: SetArgument, as_json: JsonOption = False) -> None:
     for name, value in values["actions"].items():
         print(f"action {name:9} {', '.join(f'{one:.3f}' for one in value)}")
     _print_table(values["list"], tuple(dict.fromkeys(key for row in values["list"] for key in row)))
+
+
+@app.command("play")
+def play_set(
+    folder: SetArgument,
+    episode: Annotated[int, typer.Option(min=0, metavar="NUMBER", help="The first episode to play.")] = 0,
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="Port of the page; by default a free one.")] = None,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address, open nothing.")] = False,
+    session: Annotated[
+        bool, typer.Option("--session", help="Start only the playback; attach from a running dashboard.")
+    ] = False,
+    runs_dir: RunsDirOption = RUNS,
+) -> None:
+    """Play the episodes of a set on the page: what was seen, and what was done."""
+    from contextlib import nullcontext
+
+    from paddock.cli.page import page_beside
+    from paddock.racing.playback import Playback, PlaybackSession, playback_folder
+
+    playback = Playback(folder, episode)
+    run = playback_folder(folder, runs_dir)
+    options = ["--port", str(port)] if port is not None else []
+    options += ["--no-browser"] if no_browser else []
+    page = nullcontext() if session else page_beside(run.name, runs_dir, *options)
+    with run.lock():
+        playing = PlaybackSession(playback, run, str(folder))
+        with page, playing.control.listening():
+            playing.run()
 
 
 @app.command("merge")

@@ -28,7 +28,7 @@ VERBS = {
     "dashboard": ("paddock.cli.dashboard", "Watch, control and start runs in the browser."),
     "drive": ("paddock.cli.drive", "Drive yourself, in the browser."),
     "record": ("paddock.cli.record", "Keep what is driven, to learn from it."),
-    "demonstrations": ("paddock.cli.demonstrations", "List, inspect, merge, import and export demonstrations."),
+    "demonstrations": ("paddock.cli.demonstrations", "List, inspect, play, merge, import and export demonstrations."),
     "relay": ("paddock.cli.relay", "The meeting point of workers and a trainer; invitations for them."),
     "worker": ("paddock.cli.worker", "Collect for a trainer on another machine."),
     "trainer": ("paddock.cli.trainer", "Train from what workers collect; the same as train with experience=relay."),

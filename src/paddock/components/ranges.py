@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 LEAST_RANGE = 1e-4  # What varies less is only centred.
 FARTHEST = 2.0  # Numbers that were never demonstrated are cut off here, so that none outweighs all others.
+FARTHEST_STANDARD = 5.0  # the same where 1 is a standard deviation
 
 
 class MinMaxRange(nn.Module):
@@ -15,14 +16,14 @@ class MinMaxRange(nn.Module):
     center: Tensor
     reach: Tensor
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
+    def __init__(self, shape: tuple[int, ...], farthest: float = FARTHEST) -> None:
         super().__init__()
-        self.shape = shape
+        self.shape, self.farthest = shape, farthest
         self.register_buffer("center", torch.zeros(shape))
         self.register_buffer("reach", torch.ones(shape))
 
     def forward(self, values: Tensor) -> Tensor:
-        return ((values - self.center) / self.reach).clamp(-FARTHEST, FARTHEST)
+        return ((values - self.center) / self.reach).clamp(-self.farthest, self.farthest)
 
     def inverse(self, scaled: Tensor) -> Tensor:
         """Values in their own units again."""

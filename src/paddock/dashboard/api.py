@@ -67,6 +67,8 @@ class Api:
             route("/api/policies", self.all_policies),
             route("/api/drive", self.drive, "POST"),
             route("/api/laps", self.laps),
+            route("/api/demonstrations", self.demonstrations),
+            route("/api/demonstrations", self.play, "POST"),
             route("/stream.mjpg", self.stream),
         ]
 
@@ -188,6 +190,20 @@ class Api:
         runs = self._runs
         arguments += ["--runs-dir", str(runs.runs_dir), "--laps", str(self._dashboard.laps_dir)]
         run = await self._dashboard.launcher.start(arguments, runs.drives_dir)
+        return reply({"id": run.name})
+
+    async def demonstrations(self, request: Request) -> Response:
+        return reply(await run_in_threadpool(self._dashboard.demonstrations.rows))
+
+    async def play(self, request: Request) -> Response:
+        values = await read_json(request)
+        folder = await run_in_threadpool(self._dashboard.demonstrations.find, values.get("id"))
+        episode = values.get("episode", 0)
+        if not isinstance(episode, int) or isinstance(episode, bool) or episode < 0:
+            raise Refused(f"episode is '{str(episode)[:40]}'; it must be a number from 0 up.")
+        runs = self._runs
+        arguments = ["demonstrations", "play", str(folder), "--episode", str(episode), "--session"]
+        run = await self._dashboard.launcher.start([*arguments, "--runs-dir", str(runs.runs_dir)], runs.drives_dir)
         return reply({"id": run.name})
 
     async def control(self, request: Request) -> Response:

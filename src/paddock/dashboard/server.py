@@ -26,6 +26,7 @@ from paddock.dashboard.access import Access
 from paddock.dashboard.api import Api, error_reply
 from paddock.dashboard.catalog import Tracks
 from paddock.dashboard.connections import Connection
+from paddock.dashboard.demonstrations import DemonstrationCatalog
 from paddock.dashboard.errors import Refused
 from paddock.dashboard.ghosts import Ghosts
 from paddock.dashboard.guard import Guard
@@ -48,10 +49,19 @@ LARGEST_FRAME = 4096  # bytes of a WebSocket message from a browser
 class Dashboard:
     """What all requests share."""
 
-    def __init__(self, runs_dir: Path, laps_dir: Path, access: Access, mine: Mine | None = None) -> None:
+    def __init__(
+        self,
+        runs_dir: Path,
+        laps_dir: Path,
+        access: Access,
+        mine: Mine | None = None,
+        *,
+        demonstrations_dir: Path = Path("demonstrations"),
+    ) -> None:
         self.runs_dir, self.laps_dir = runs_dir.resolve(), laps_dir.resolve()
         self.access = access
         self.runs = RunCatalog(self.runs_dir)
+        self.demonstrations = DemonstrationCatalog(demonstrations_dir.resolve(), self.runs.drives_dir)
         self.links = Links()
         self.tracks = Tracks()
         self.launcher = ProcessLauncher(self.runs_dir)

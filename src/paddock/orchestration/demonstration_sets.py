@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from paddock.buffers.demonstration_files import DESCRIPTION, is_demonstrations
 from paddock.buffers.demonstrations import load_episodes, spec_of_source
 from paddock.buffers.episodes import (
-    DESCRIPTION,
     MARKS,
     Description,
     Episode,
     EpisodeWriter,
     check_same_spec,
-    is_demonstrations,
     read_description,
 )
 from paddock.buffers.lerobot_reading import read_lerobot

@@ -120,6 +120,8 @@ class ImitationWorkflow(Workflow):
         if not hasattr(source, "spans"):
             raise InputError(f"the buffer '{buffer}' holds no chunks; use paddock.buffers.action_chunks.")
         observation, action = source.spans()
+        if self.policy.config.scaling == "standard":
+            observation = source.deviations()
         spec = self.context.spec.action
         if spec.choices is not None:  # A choice is one of A numbers that is 1.
             action = (torch.zeros(vector_size(spec)), torch.ones(vector_size(spec)))

@@ -5,6 +5,8 @@ Shapes: B samples, H observations (oldest first), F features of one, T actions o
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
@@ -15,7 +17,7 @@ from paddock.components.networks.building import build_network
 from paddock.components.networks.chunks import ChunkSizes
 from paddock.components.networks.images import split_parts
 from paddock.components.networks.mlp import encode, flatten_observation
-from paddock.components.ranges import MinMaxRange
+from paddock.components.ranges import FARTHEST, FARTHEST_STANDARD, MinMaxRange
 from paddock.config.schema import Part, TargetSchema, instantiate
 from paddock.core.errors import InputError
 from paddock.core.specs import Spec
@@ -25,7 +27,8 @@ class ChunkPolicyConfig(TargetSchema):
     """history: H. horizon: T. prefix: how many actions of a chunk may be given, because an earlier chunk has committed
     to them; 0 for none. generator: how chunks are made. network: what makes them; the same one serves all generators.
     encoder: a network that reads each observation, such as a CNN; null for numbers as they are. reads: parts of the
-    observation that are seen; null for all of them."""
+    observation that are seen; null for all of them. scaling: of observations, `min_max` to [-1, 1], or `standard` to
+    mean 0 and standard deviation 1, where rare extremes would leave little room for what is usual."""
 
     history: int = Field(default=2, ge=1)
     horizon: int = Field(default=16, ge=1)
@@ -34,6 +37,7 @@ class ChunkPolicyConfig(TargetSchema):
     network: Part
     encoder: Part | None = None
     reads: list[str] | None = None
+    scaling: Literal["min_max", "standard"] = "min_max"
 
     @model_validator(mode="after")
     def _check(self) -> ChunkPolicyConfig:
@@ -43,7 +47,8 @@ class ChunkPolicyConfig(TargetSchema):
 
 
 class ChunkPolicy(nn.Module):
-    """Observations and actions are normalised to [-1, 1] by what was demonstrated; the ranges are saved with it."""
+    """Observations (by `scaling`) and actions (to [-1, 1]) are normalised by what was demonstrated; what that takes is
+    saved with the policy."""
 
     is_fitted: Tensor
 
@@ -55,9 +60,9 @@ class ChunkPolicy(nn.Module):
             raise InputError(
                 "the observation has images; a policy over chunks needs an encoder for them, such as a CNN."
             )
-        self.ranges = nn.ModuleDict(
-            {name: MinMaxRange(part.shape) for name, part in seen.observation.items() if part.dtype.startswith("float")}
-        )
+        farthest = FARTHEST if config.scaling == "min_max" else FARTHEST_STANDARD
+        floats = {name: part.shape for name, part in seen.observation.items() if part.dtype.startswith("float")}
+        self.ranges = nn.ModuleDict({name: MinMaxRange(shape, farthest) for name, shape in floats.items()})
         self.size = vector_size(spec.action)
         self.action_range = MinMaxRange((self.size,))
         self.register_buffer("is_fitted", torch.tensor(False))
@@ -71,7 +76,7 @@ class ChunkPolicy(nn.Module):
         self.generator: Generator = instantiate(config.generator)
 
     def fit(self, observation: dict[str, tuple[Tensor, Tensor]], action: tuple[Tensor, Tensor]) -> None:
-        """Take the least and greatest of each observed number by part, and of each number of an action's vector."""
+        """Take what becomes -1 and 1 of each observed number by part, and of each number of an action's vector."""
         for name, span in self.ranges.items():
             assert isinstance(span, MinMaxRange)
             span.fit(*observation[name])

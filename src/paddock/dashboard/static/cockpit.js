@@ -72,6 +72,10 @@ class Cockpit {
     this.chip = html('span', {});
     this.ping = html('span', { class: 'soft small', title: 'To the server and back' });
     this.corrections = html('p', { class: 'small corrections', role: 'status', hidden: true });
+    this.title = html('h1', {}, 'Drive');
+    this.restart = button('Restart lap', () => this._reset());
+    this.end = button(this.isBeside ? 'Back to the run' : 'End the drive', () => this._leave());
+    this.pause = button('Pause', () => act(this.id, this.state.status?.status === 'paused' ? 'resume' : 'pause'), { hidden: true });
     this.notice = html('p', { class: 'soft small' }, this.isBeside
       ? 'You drive in the world in which the agent learns. The classical driver has your car until you take it, and when you leave it.'
       : 'Press ↑ to go. Laps that stay on the road count and are saved.');
@@ -83,9 +87,8 @@ class Cockpit {
     this.element = html('div', { class: 'run drive' },
       html('div', { class: 'pitwall' }, html('div', { class: 'left' }, this.stage.element),
         html('div', { class: 'right' },
-          html('section', { class: 'card' }, html('div', { class: 'row spread' }, html('h1', {}, 'Drive'), html('span', { class: 'row' }, this.ping, this.chip)),
-            this.modes, this.assistRow, html('div', { class: 'row' },
-              button('Restart lap', () => this._reset()), button(this.isBeside ? 'Back to the run' : 'End the drive', () => this._leave())),
+          html('section', { class: 'card' }, html('div', { class: 'row spread' }, this.title, html('span', { class: 'row' }, this.ping, this.chip)),
+            this.modes, this.assistRow, html('div', { class: 'row' }, this.restart, this.pause, this.end),
             this.corrections, this.warning ? html('p', { class: 'warning small' }, this.warning) : null, this.notice),
           this.racing)));
     this._listLaps();
@@ -97,6 +100,7 @@ class Cockpit {
       scene: (scene) => {
         state.scene = scene;
         this.stage.setScene(scene);
+        if (scene.playback_of) return this._playback(scene);
         if (scene.kind !== 'racing') return this._dream(scene);
         this.timing.setScene(scene, this.stage.view.circuit);
         for (const ghost of this.stage.view.ghosts.values()) this.timing.setGhost(ghost);
@@ -119,6 +123,7 @@ class Cockpit {
     this.isWaiting = Boolean(status.is_waiting) && status.mode === 'manual';
     if (this.live.latency !== null) write(this.ping, `${Math.round(this.live.latency)} ms`);
     if (this.chip.textContent !== status.status) replace(this.chip, statusChip(status.status));
+    write(this.pause, status.status === 'paused' ? 'Resume' : 'Pause');
     if (status.mode && status.mode !== this.mode) {
       this.mode = status.mode;
       this.modes.select(status.mode);
@@ -172,14 +177,28 @@ class Cockpit {
     }
   }
 
-  /** Inside a dream there are frames alone: no car that is drawn here, and no laps. */
-  _dream(scene) {
+  /** Frames alone: no car that is drawn here, and no laps. */
+  _frames(scene, notice) {
     for (const card of this.racing) card.hidden = true;
     this.modes.hidden = true;
-    write(this.notice, `Inside the dream of ${scene.dream_of}: arrow keys steer the road and the dream alike. R begins anew.`);
+    write(this.notice, notice);
     this.captions?.remove();
     this.captions = html('div', { class: 'captions' }, scene.panels.map((panel) => html('span', {}, panel)));
     this.stage.frame.after(this.captions);
+  }
+
+  /** A demonstration is watched, not driven. */
+  _playback(scene) {
+    this._frames(scene, `Demonstrations of ${scene.playback_of}. Blue is what was done, green what a teacher wanted, red a correction. R begins the episode anew.`);
+    this.inputs.element.hidden = true;
+    write(this.title, 'Playback');
+    write(this.restart, 'Restart episode');
+    write(this.end, 'End the playback');
+    this.pause.hidden = false;
+  }
+
+  _dream(scene) {
+    this._frames(scene, `Inside the dream of ${scene.dream_of}: arrow keys steer the road and the dream alike. R begins anew.`);
     if (this._isDreaming) return;
     this._isDreaming = true;
     const tick = () => {

@@ -1,7 +1,7 @@
 // Choosing a track, a car and an opponent for a drive.
 
 import { get, post } from './api.js';
-import { choice, field, html, lapTime, onSubmit, replace, toast, write } from './dom.js';
+import { button, choice, field, html, lapTime, onSubmit, replace, toast, write } from './dom.js';
 import { MODES } from './messages.js';
 
 const FIRST = 'oval', USUAL_CAR = 'gt'; // the first lesson, and in what
@@ -26,12 +26,12 @@ export async function openGarage(main, { query }) {
   const problem = html('p', { class: 'problem', role: 'alert', hidden: true });
   const trouble = html('p', { class: 'problem', role: 'alert', hidden: true });
   const start = html('button', { class: 'strong', type: 'submit' }, 'Start');
-  const board = html('div', { class: 'small soft' });
+  const board = html('div', { class: 'small soft' }), driven = html('div', { class: 'small demonstrations' });
   const cards = html('div', { class: 'cards tracks', role: 'radiogroup', 'aria-label': 'Track' });
   const form = html('form', { class: 'start' }, html('div', {}, trouble, cards), html('aside', { class: 'card sticky' }, html('h2', {}, 'Your drive'),
     field('Car', car), field('Opponent', opponent, 'Race against saved policies of this folder, or an agent that ships. Most drive well only on the tracks of their training.'), note,
     html('div', { class: 'field' }, html('span', {}, 'Who steers'), choice('Who steers', MODE_CHOICES, mode, (value) => { mode = value; })),
-    problem, html('div', { class: 'row' }, start), help(), board));
+    problem, html('div', { class: 'row' }, start), help(), board, driven));
   const chosen = () => form.querySelector('input[name=track]:checked')?.value;
 
   replace(opponent, html('option', { value: '' }, 'Nobody'), html('option', { value: 'classical' }, 'Classical driver'),
@@ -90,6 +90,7 @@ export async function openGarage(main, { query }) {
     html('p', { class: 'soft' }, 'Keyboard, gamepad or touch. Your laps are saved as ghosts and as demonstrations.'))), form);
   showTracks(tracks);
   refresh();
+  showDemonstrations(driven, problem);
   return () => clearTimeout(timer);
 }
 
@@ -119,6 +120,25 @@ async function showLaps(board, track) {
   const laps = await get(`/api/laps?track=${encodeURIComponent(track)}`).catch(() => []);
   if (laps.length) replace(board, html('h3', {}, 'Laps driven here'), html('ol', {}, [...laps].sort((a, b) => a.lap_time - b.lap_time).slice(0, 5)
     .map((lap) => html('li', {}, `${lapTime(lap.lap_time)} · ${lap.driver} · ${lap.car}`))));
+}
+
+/** Sets of demonstrations, each with a button that plays it. */
+async function showDemonstrations(box, problem) {
+  const sets = await get('/api/demonstrations').catch(() => []);
+  if (!sets.length) return;
+  const play = async (id) => {
+    problem.hidden = true;
+    try {
+      const session = await post('/api/demonstrations', { id });
+      location.hash = `#/drive/${encodeURIComponent(session.id)}`;
+    } catch (error) {
+      problem.hidden = false;
+      write(problem, error.message);
+    }
+  };
+  replace(box, html('h3', {}, 'Demonstrations'), html('ul', {}, sets.slice(0, 8).map((set) => html('li', { class: 'row spread' },
+    html('span', { class: 'soft' }, `${set.name} · ${set.episodes} episode${set.episodes === 1 ? '' : 's'}`),
+    button('Play', () => play(set.id), { 'aria-label': `Play ${set.name}` })))));
 }
 
 const help = () => html('p', { class: 'soft small keys' }, html('kbd', {}, '← →'), ' or ', html('kbd', {}, 'A D'), ' steer, ',

@@ -33,7 +33,7 @@ from paddock.sim.kernels.compiling import announced
 from paddock.sim.rewards.custom import without_functions
 
 CLASSICAL = "classical"
-EXPERIMENT = "racing"  # whose observations and rewards demonstrations have, where no policy says otherwise
+EXPERIMENT = "bc_racing"  # whose observations and rewards demonstrations have, where no policy says otherwise
 TICK_RATE = 60.0  # Hz, about
 MOST_HISTORY = 16  # readings that a world keeps
 

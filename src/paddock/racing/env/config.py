@@ -48,6 +48,7 @@ class Sensing(Schema):
     motion: bool = False
     course_points: int = Field(default=10, ge=1, le=200)
     course_horizon: float = Field(default=3.0, gt=0.0)
+    progress: int = Field(default=0, ge=0, le=12)
     camera_size: int = Field(default=64, ge=8, le=1024)
     camera_view: Literal["bonnet", "above"] = "bonnet"
     camera_span: float | None = Field(default=None, gt=0.0)
