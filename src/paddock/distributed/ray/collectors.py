@@ -24,7 +24,8 @@ from paddock.core.trees import map_tree
 from paddock.core.trust import PLUGINS_VARIABLE
 from paddock.environments.rows import take_rows
 from paddock.environments.spaces import spec_of
-from paddock.orchestration.build import make_controllers, make_environment
+from paddock.orchestration.build import make_environment
+from paddock.orchestration.components import make_controllers
 from paddock.orchestration.schema import ExperimentConfig
 from paddock.rollout.actor import EXTRA_STATE, ActorModule
 from paddock.rollout.chunks import Chunk
