@@ -74,7 +74,6 @@ def shoot(browser: Any, entry: str, address: str, to: Path, seconds: float) -> N
     page.wait_for_function("() => window.paddock.state.snapshot && window.paddock.state.frames > 10")
     page.wait_for_timeout(1000 * seconds)
     page.screenshot(path=to / "dashboard.png")
-    page.screenshot(path=to / "pit_wall.png", clip={"x": 0, "y": 0, **WIDE})
     page.set_viewport_size(PHONE)
     page.wait_for_timeout(1_500)
     page.screenshot(path=to / "dashboard_phone.png")
