@@ -112,7 +112,8 @@ class ChannelViewer:
                 self._heard.append(msgspec.msgpack.decode(bytes(event.data), strict=False))
         with contextlib.suppress(OSError):
             self._flush()
-        if self._protocol.handshake_exc is not None or self.close_code is not None:
+        has_ended = self._protocol.handshake_exc is not None or self.close_code is not None
+        if has_ended and not self._heard:  # What came before the end is heard first.
             raise EOFError("the run has hung up")
 
 

@@ -60,7 +60,8 @@ def test_trust_is_not_asked_for_data(values, tmp_path):
 def test_trust_is_not_asked_for_shipped_experiments(tmp_path):
     found = [one for file in SHIPPED.rglob("*.yaml") for one in dangers(yaml.safe_load(file.read_text()))]
     kept = [one for one in found if not one.key.startswith("defaults.")]  # Hydra's lists are not part of a run.
-    assert [str(one) for one in kept] == ["buffers.replay.folder writes to the folder '${runs_dir}/.replay'"]
+    folders = ("${runs_dir}/.replay", "${runs_dir}/replay-files/${name}")
+    assert {str(one) for one in kept} == {f"buffers.replay.folder writes to the folder '{one}'" for one in folders}
     values = compose("dreamer_racing_camera", overrides=[f"runs_dir={tmp_path}"]).values
     (tmp_path / "run").mkdir()
     assert check(tmp_path / "run", values).is_saved  # It is beside the run, where it belongs.

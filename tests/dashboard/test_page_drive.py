@@ -123,7 +123,7 @@ def test_a_bad_track_shows_the_servers_sentence_and_the_others_stay(server, page
 
     def are_known():
         facts.update({track["name"]: track for track in server.ask("api/tracks")})
-        return facts["oval"]["length"]
+        return facts["oval"]["length"] and facts["bent"]["error"]  # Asked before the file was there: asked again.
 
     until(are_known)
     assert "`paddock tracks remove bent`" in facts["bent"]["error"]

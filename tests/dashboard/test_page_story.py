@@ -12,7 +12,7 @@ from quiet_runs import quiet_run
 # The experiment of the first screen, short enough for a test: it is the page that is tried here.
 SHORT = [
     "environment.track=oval", "environment.num_envs=16", "workflow.rollout_steps=640", "workflow.minibatch_size=320",
-    "workflow.epochs=1", "training.total_steps=600_000", "evaluation.episodes=2",
+    "workflow.epochs=1", "training.total_steps=60_000_000", "evaluation.episodes=2",
     "training.phases.train.workflow_hooks.evaluate.every_steps=3000", "logging.every_steps=640",
     "logging.tensorboard=false",
 ]  # fmt: skip
@@ -54,7 +54,7 @@ def shortened(route) -> None:
 
 
 def while_it_learns(page) -> None:
-    expect(page.locator(".progress")).to_contain_text(re.compile(r"of 600k steps.*left", re.DOTALL))
+    expect(page.locator(".progress")).to_contain_text(re.compile(r"of 60(\\.0)?M steps.*left", re.DOTALL))
     standings = page.get_by_role("region", name="Standings")
     expect(standings.locator("[data-kind=reference]")).to_be_visible()
     expect(standings).to_contain_text(re.compile(r"training cars drive \d+\.\d\d laps per attempt"))

@@ -58,11 +58,15 @@ def test_ray_run_survives_a_killed_node(tmp_path):
 
 @pytest.mark.timeout(900)
 def test_ray_run_resumes_from_its_checkpoint_after_the_head_was_killed(tmp_path):
-    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_worker_niceness": "0"}
+    token = {
+        "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_worker_niceness": "0",
+        "RAY_gcs_rpc_server_reconnect_timeout_s": "5",
+    }  # fmt: skip
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     options = ["--head", "--port", str(port), "--num-cpus", "1", "--include-dashboard=false", "--block"]
+    options += ["--node-ip-address", "127.0.0.1"]
     options += ["--temp-dir", ray_cases.short_folder()]
     head = start("ray.scripts.scripts", "start", *options, **token)
     try:

@@ -15,6 +15,7 @@ from paddock.core.errors import InputError, did_you_mean
 from paddock.core.mappings import flatten
 
 MOST_SUGGESTED = 4
+CLOSE = 0.8  # likeness of two words from which one is taken for the other, mistyped
 Record = TypeVar("Record", bound=Schema)
 
 
@@ -36,7 +37,8 @@ def _describe(detail: Any, values: Mapping[str, Any], schema: type[BaseModel], o
     origin = f"  [{origins[key]}]" if key in origins else ""
     if detail["type"] == "extra_forbidden":
         allowed = _fields_at(location[:-1], values, schema)
-        hint = did_you_mean(str(location[-1]), allowed) or _meant_elsewhere(key, values)
+        hint = _typed_wrong(str(location[-1]), allowed) or _meant_elsewhere(key, values)
+        hint = hint or did_you_mean(str(location[-1]), allowed)
         listed = f" Allowed here: {', '.join(allowed)}." if allowed and not hint else ""
         return f"{key}: there is no such option.{hint}{listed}{origin}"
     if detail["type"] == "missing":
@@ -47,12 +49,17 @@ def _describe(detail: Any, values: Mapping[str, Any], schema: type[BaseModel], o
     return f"{key} = {_short(detail['input'])}: {message}{origin}"
 
 
+def _typed_wrong(word: str, allowed: list[str]) -> str:
+    """A hint where the word is an option of this place but for a letter or two; a vaguer likeness may mean another."""
+    return did_you_mean(word, get_close_matches(word, allowed, n=1, cutoff=CLOSE))
+
+
 def _meant_elsewhere(key: str, values: Mapping[str, Any]) -> str:
     """A hint for a key whose last word stands in other places, such as `learning_rate`."""
     word = key.rpartition(".")[2]
     known = [other for other, _ in flatten(values) if other != key and not other.startswith(f"{key}.")]
     words = {other: other.rpartition(".")[2] for other in known}
-    closest = get_close_matches(word, list(words.values()), n=1, cutoff=0.8)
+    closest = get_close_matches(word, list(words.values()), n=1, cutoff=CLOSE)
     same = [other for other in known if words[other] in closest]
     # An interpolated copy, such as environment.reward, says nothing more than the section that it is a copy of.
     same = [one for one in same if not any(one.endswith(f".{other}") for other in same)]

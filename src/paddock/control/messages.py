@@ -379,6 +379,7 @@ EVENTS: dict[str, str] = {
     "phase": "",
     "resumed": "",
     "stopped": "",
+    "worker_replaced": "bad",
 }
 
 SNAPSHOT_VERSION = 1

@@ -195,7 +195,7 @@ def _activations(config: ExperimentConfig, values: Mapping[str, Any], spec: Spec
     for name in learned & config.components.keys():
         for shape, _, width in _shapes(config.components[name], spec):
             numbers += KEPT * _outputs(shape, pixels) * width
-    batches = [part.get("batch_size", 0) * part.get("length", 1) for part in values["buffers"].values()]
+    batches = [(part.get("batch_size") or 0) * (part.get("length") or 1) for part in values["buffers"].values()]
     workflow = values["workflow"]
     rows = max([*batches, workflow.get("minibatch_size") or 0]) * (1 + (workflow.get("horizon") or 0))
     return Need("activations of a batch", "", numbers * rows / (config.learners * config.updates.accumulate))

@@ -43,8 +43,10 @@ async function navigate() {
   const state = (window.paddock.state = blank(path));
   scrollTo(0, 0);
   const id = decodeURIComponent(pattern?.exec(path)[1] ?? '');
+  const view = html('div', { class: 'view' }); // A view that answers late draws here, and not over the one that came after it.
+  replace(main, view);
   try {
-    const leave = await open(main, { id, query: new URLSearchParams(query) }, state);
+    const leave = await open(view, { id, query: new URLSearchParams(query) }, state);
     if (mine === turn) close = leave;
     else leave();
   } catch (error) {

@@ -30,6 +30,7 @@ export const EVENTS = {
   "phase": "",
   "resumed": "",
   "stopped": "",
+  "worker_replaced": "bad",
 };
 export const REFUSED = 4000;
 export const FASTEST_RATE = 60;

@@ -27,7 +27,8 @@ def label_run(
     """Change the labels that are given; gives all of them as they are now."""
     labels = run.read_labels()
     tags = labels["tags"] if tags is None else list(tags)
-    if len(tags) > MOST_TAGS or not all(TAG.fullmatch(tag) for tag in tags):
+    new = set(tags) - set(labels["tags"])  # Tags that a file brought along stay, whatever they are.
+    if len(tags) > MOST_TAGS or not all(TAG.fullmatch(tag) for tag in new):
         raise InputError(f"a run has up to {MOST_TAGS} tags of 1 to 64 letters without spaces.")
     if note is not None and len(note) > LONGEST_NOTE:
         raise InputError(f"a note has up to {LONGEST_NOTE} letters; {len(note)} were given.")
