@@ -343,26 +343,33 @@ class Orchestrator:
     def save(self, **info: Any) -> Path:
         """Write a checkpoint, with more to be known of it if given."""
         self.home.check()
-        with self._stopwatch.timing("checkpoint"):
-            evaluation = self._last_evaluation or {}
-            experience = self.context.experience
-            is_scored = all(evaluation.get(name) == value for name, value in asdict(self.counters).items())
-            path = self.checkpoints.save(
-                self.get_state(),
-                self.context.buffers,
-                agent_steps=self.counters.agent_steps,
-                info={
-                    "workflow": self.workflow.kind,
-                    "is_exact": experience.is_exact,
-                    **({"inexact": list(experience.inexact)} if experience.inexact else {}),
-                    "learners": self.ranks.count,
-                    **info,
-                },
-                score=evaluation.get("score") if is_scored else None,
-            )
+        try:
+            with self._stopwatch.timing("checkpoint"):
+                path = self._write_checkpoint(info)
+        except PaddockError:
+            self.home.check()  # Where the whole folder was deleted meanwhile, that is what to say.
+            raise
         self._last_save = time.perf_counter()
         self._is_save_wanted = False
         return path
+
+    def _write_checkpoint(self, info: Mapping[str, Any]) -> Path:
+        evaluation = self._last_evaluation or {}
+        experience = self.context.experience
+        is_scored = all(evaluation.get(name) == value for name, value in asdict(self.counters).items())
+        return self.checkpoints.save(
+            self.get_state(),
+            self.context.buffers,
+            agent_steps=self.counters.agent_steps,
+            info={
+                "workflow": self.workflow.kind,
+                "is_exact": experience.is_exact,
+                **({"inexact": list(experience.inexact)} if experience.inexact else {}),
+                "learners": self.ranks.count,
+                **info,
+            },
+            score=evaluation.get("score") if is_scored else None,
+        )
 
     def get_state(self) -> dict[str, Any]:
         """All of the run's state but the buffers'."""

@@ -138,7 +138,7 @@ def metric_names(file: Path) -> list[str]:
     for line in [*head.split(b"\n"), *tail.split(b"\n")]:
         try:
             names |= dict.fromkeys(msgspec.json.decode(line, type=dict[str, Any]))
-        except (msgspec.DecodeError, RecursionError):  # Cut in the middle, or damaged.
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # Cut in the middle, or damaged.
             continue
     return list(dict.fromkeys(METRICS.get(name, name) for name in names if "/" in name))
 
@@ -226,11 +226,11 @@ def _decoded(text: bytes, decoder: Any) -> tuple[list[Any], int]:
 
     try:
         return decoder.decode_lines(text), 0
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         rows, skipped = [], 0
         for line in text.split(b"\n"):
             try:
                 rows.append(decoder.decode(line))
-            except (msgspec.DecodeError, RecursionError):
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 skipped += 1
         return rows, skipped
