@@ -7,7 +7,7 @@ MEANINGS = {
     "actor": "name of the component that acts",
     "alerts.NAME.action": "what happens beside the event: nothing more, a pause, or a stop",
     "alerts.NAME.command": "program that is started with the alert's sentence",
-    "alerts.NAME.repeat_seconds": "time before the same alert is told again",
+    "alerts.NAME.repeat_seconds": "time before the same alert is sent again",
     "alerts.NAME.webhook": "address that gets the alert as JSON",
     "anneal_clip": "linearly to zero at training.total_steps",
     "batch_size": "samples of one gradient step",

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 def by_environment(run: Orchestrator, error: BaseException) -> PaddockError:
-    """A sentence for people; the traceback, which is for whoever wrote the environment, goes to `faults/`."""
+    """A sentence for people; the traceback, which the author of the environment needs, goes to `faults/`."""
     message = f"{str(error) or type(error).__name__}, after {run.counters.agent_steps:,} steps."
     try:
         run.home.check()
