@@ -2,11 +2,13 @@
 
 python benchmarks/simulator.py            all of it, about a minute and a half
 python benchmarks/simulator.py --quick    the steps alone, without compile times and CarRacing
+python benchmarks/simulator.py --layer    what the environment layer costs: `make_vec` beside the bare world, in turns
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import platform
@@ -16,9 +18,12 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import gymnasium
 import numpy as np
 
+import paddock.environments  # noqa: F401  makes paddock/Racing-v0 known
 from paddock.sim.cars.car import load_car
 from paddock.sim.kernels.launch import get_threads, set_threads
 from paddock.sim.settings import CameraSettings, RaySettings, StartSettings, WorldSettings
@@ -90,8 +95,6 @@ def rate(settings: WorldSettings, cars: int, budget: float = 1.5) -> tuple[float
 
 def car_racing_rate(seconds: float = 5.0) -> float:
     """Steps/s of CarRacing-v3 with its pictures, one process, as it comes."""
-    import gymnasium
-
     env = gymnasium.make("CarRacing-v3")
     env.reset(seed=0)
     env.action_space.seed(0)
@@ -104,6 +107,64 @@ def car_racing_rate(seconds: float = 5.0) -> float:
     elapsed = time.perf_counter() - began
     env.close()
     return steps / elapsed
+
+
+def timed_steps(steps: int, act: Callable[[], np.ndarray], step: Callable[[np.ndarray], Any]) -> tuple[float, float]:
+    """(seconds, seconds of the processor) inside so many calls of `step`."""
+    wall = processor_time = 0.0
+    for _ in range(steps):
+        action = act()
+        began, began_processor = time.perf_counter(), time.process_time()
+        step(action)
+        processor_time += time.process_time() - began_processor
+        wall += time.perf_counter() - began
+    return wall, processor_time
+
+
+def layer_rates(cars: int, windows: int, options: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Car-steps/s of `make_vec` and of two bare worlds, by clock and by the processor's time: medians of windows of
+    about 30 ms that take turns. `bare world` has the rays alone, `same sensors` is the environment's own world."""
+    start = StartSettings(speed=(8.0, 15.0))
+    plain = World(load_track(TRACK), "gt", cars, settings=WorldSettings(start=start, rays=RaySettings(count=19)))
+    make = functools.partial(
+        gymnasium.make_vec, "paddock/Racing-v0", cars, vectorization_mode="vector_entry_point", track=TRACK,
+        start={"speed": (0.1, 0.19)}, **options,
+    )  # fmt: skip
+    env, own = make().unwrapped, make().unwrapped.world
+    env.reset(seed=0)
+    steppers: dict[str, tuple[Callable[[], np.ndarray], Callable[[np.ndarray], Any]]] = {
+        "bare world": (driver(plain), lambda action: plain.step(action, reset_mask=plain.off_track)),
+        "same sensors": (driver(own), lambda action: own.step(action, reset_mask=own.off_track)),
+        "make_vec": (driver(env.world), env.step),
+    }
+    rates: dict[str, list[tuple[float, float]]] = {name: [] for name in steppers}
+    steps = max(4, 60_000 // cars)
+    for window in range(windows + 1):
+        for name, (act, step) in steppers.items():
+            wall, processor_time = timed_steps(steps, act, step)
+            if window:  # The first warms up.
+                rates[name].append((steps * cars / wall, steps * cars / processor_time))
+    table = {}
+    for column, kind in enumerate(("clock", "processor")):
+        table[kind] = {name: float(np.median([rate[column] for rate in values])) for name, values in rates.items()}
+        for name in ("bare world", "same sensors"):
+            shares = [ours[column] / bare[column] for ours, bare in zip(rates["make_vec"], rates[name], strict=True)]
+            table[kind][f"make_vec / {name}"] = float(np.median(shares))
+    return table
+
+
+def print_layer(windows: int, options: dict[str, Any]) -> None:
+    """The environment layer's table, with all threads and with one."""
+    everything = get_threads()
+    for threads in sorted({everything, 1}, reverse=True):
+        set_threads(threads)
+        for cars in (4096, 256):
+            for kind, row in layer_rates(cars, windows, options).items():
+                shown = "  ".join(
+                    f"{name} {value:,.2f}" if value < 10 else f"{name} {value:,.0f}" for name, value in row.items()
+                )
+                print(f"{cars:>5} cars, {threads} threads, by {kind:<9}  {shown}", flush=True)
+    set_threads(everything)
 
 
 def first_steps() -> tuple[float, float]:
@@ -143,7 +204,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--layer", action="store_true")
+    parser.add_argument("--windows", type=int, default=40, help="of --layer, for each of the three")
+    parser.add_argument("--options", default='{"observation": "lidar"}', help="of --layer: of make_vec, JSON")
     arguments = parser.parse_args()
+    if arguments.layer:
+        print_layer(arguments.windows, json.loads(arguments.options))
+        return
     results = measure(arguments.quick)
     machine = f"{processor()}, {get_threads()} threads, Python {platform.python_version()}, track {TRACK}, car gt"
     if arguments.json:

@@ -15,10 +15,12 @@ from paddock.buffers.demonstrations import DemonstrationsBuffer, DemonstrationsC
 from paddock.buffers.episodes import read_description
 from paddock.control.messages import DriveMode
 from paddock.core.errors import InputError
+from paddock.core.results import drives_folder
 from paddock.racing.drive.drivers import SILENCE, HumanInput, load_actor
 from paddock.racing.drive.setup import DriveRequest, make_session
 from paddock.racing.env.config import Opponents, racing_config
 from paddock.racing.env.vector import RacingVectorEnv
+from paddock.racing.laps.archive import read_evaluation
 from paddock.racing.laps.records import read_laps
 from paddock.sim.cars.car import load_car
 from viewer import Wall, until
@@ -266,6 +268,8 @@ def test_modes_decide_who_drives(tmp_path):
     metres(40.0)
     assert session.status().laps == 1
     assert not (tmp_path / "laps").exists(), "a lap of the pilot is nobody's"
+    kept = read_evaluation(drives_folder(session._run.path), 0).drives
+    assert "you, assisted" in {drive.driver for drive in kept}, "but it can be shared"
     session.channel.close()
 
 

@@ -1,8 +1,12 @@
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from paddock.core.errors import InputError
-from paddock.sim.tracks.circuits import Circuit, build_circuit, circuit_design, circuit_names, load_circuit
+from paddock.sim.tracks.circuits import COLUMNS, Circuit, build_circuit, circuit_design, circuit_names, load_circuit
 from paddock.sim.tracks.corners import find_corners
 from paddock.sim.tracks.sources import DEFAULT_TRACK
 
@@ -55,3 +59,19 @@ def test_arcs_that_overlap_name_their_control_points() -> None:
 def test_unknown_circuits_get_a_suggestion() -> None:
     with pytest.raises(InputError, match="Did you mean 'serpent'"):
         circuit_design("serpant")
+
+
+def test_a_kept_circuit_is_the_built_one_and_needs_no_splines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PADDOCK_HOME", str(tmp_path))
+    load = load_circuit.__wrapped__
+    built = load("overpass")
+    (kept,) = (tmp_path / "cache" / "circuits").iterdir()
+    program = (
+        "import sys; from paddock.sim.tracks.circuits import load_circuit; track = load_circuit('overpass');"
+        "print(track.fingerprint, track.length, track.bridge, 'scipy.interpolate' in sys.modules)"
+    )
+    told = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+    assert told.split() == [built.fingerprint, repr(built.length), "True", "False"]
+    kept.write_bytes(kept.read_bytes()[:-100])
+    again = load("overpass")
+    assert all(np.array_equal(getattr(again, column), getattr(built, column)) for column in COLUMNS)

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from real_circuits import NAMES, needs_real_circuits, real_circuit
 
+from paddock.core import array_cache
 from paddock.core.errors import InputError
 from paddock.sim.cars.car import CARS, load_car
 from paddock.sim.reference import lap as reference
-from paddock.sim.reference import store as reference_store
 from paddock.sim.reference.lap import ReferenceLap, centre_follower, lap_along, line_margin, reference_lap
 from paddock.sim.reference.line import racing_line
 from paddock.sim.reference.speed_profile import cornering_speed, grip_envelope, slip_angle, speed_profile
@@ -168,7 +168,7 @@ def test_a_kept_line_gives_the_very_same_lap(tmp_path: Path, monkeypatch: pytest
 
 def test_only_so_many_lines_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PADDOCK_HOME", str(tmp_path))
-    monkeypatch.setattr(reference_store, "MOST_KEPT", 2)
+    monkeypatch.setattr(array_cache, "MOST_KEPT", 2)
     tracks = [load_track(f"procedural:{seed}") for seed in range(3)]
     for age, track in enumerate(tracks):
         keep_line(track, CARS["gt"], np.zeros(len(track)), 1.0)

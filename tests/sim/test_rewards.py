@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from paddock.core.errors import InputError
+from paddock.sim import layout
 from paddock.sim.rewards import terms as rewards
 from paddock.sim.rewards.custom import load_reward
 from paddock.sim.rewards.terms import POTENTIALS, TERMS, EndRules, RewardInputs, RewardSet, Term
@@ -250,3 +251,7 @@ def test_unknown_terms_and_repeated_names_are_refused():
         Term("progres", 1.0)
     with pytest.raises(InputError, match="once"):
         RewardSet([Term("progress", 1.0), Term("progress", 2.0)], 1)
+
+
+def test_kernel_knows_every_shipped_reward_term() -> None:
+    assert (*TERMS, *POTENTIALS) == layout.TERM_NAMES

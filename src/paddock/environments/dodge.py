@@ -15,6 +15,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from paddock.core.seeding import derive_seed
+from paddock.environments.rows import go_on_from, state_of
 
 SIDE = 5  # cells on a side
 CELL, SIZE = 3, 16  # pixels of a cell, and of the picture
@@ -105,14 +106,10 @@ class DodgeVectorEnv(VectorEnv):
 
     def get_state(self) -> dict[str, Any]:
         """Everything that changes, random numbers included."""
-        values = {name: getattr(self, name).copy() for name in STATE}
-        return {**values, "streams": [stream.bit_generator.state for stream in self._streams]}
+        return state_of(self, STATE, self._streams)
 
     def set_state(self, state: dict[str, Any]) -> None:
-        for name in STATE:
-            setattr(self, name, np.array(state[name]))
-        for stream, saved in zip(self._streams, state["streams"], strict=True):
-            stream.bit_generator.state = saved
+        go_on_from(self, STATE, self._streams, state)
 
     def _begin(self, copies: NDArray[np.intp]) -> None:
         self.figure[copies] = [self._streams[copy].integers(SIDE) for copy in copies]

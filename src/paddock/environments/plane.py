@@ -15,6 +15,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from paddock.core.seeding import derive_seed
+from paddock.environments.rows import go_on_from, state_of
 
 Floats = NDArray[np.float64]
 SIZE = 256  # pixels of a picture's longer side
@@ -123,14 +124,10 @@ class PlaneVectorEnv(VectorEnv):
 
     def get_state(self) -> dict[str, Any]:
         """Everything that changes, random numbers included."""
-        values = {name: getattr(self, name).copy() for name in STATE}
-        return {**values, "streams": [stream.bit_generator.state for stream in self._streams]}
+        return state_of(self, STATE, self._streams)
 
     def set_state(self, state: dict[str, Any]) -> None:
-        for name in STATE:
-            setattr(self, name, np.array(state[name]))
-        for stream, saved in zip(self._streams, state["streams"], strict=True):
-            stream.bit_generator.state = saved
+        go_on_from(self, STATE, self._streams, state)
 
     # --- inside ---
 

@@ -1,12 +1,15 @@
-"""Some rows of a larger vector environment, in a process of their own: they begin and go on as the same rows do there.
+"""Rows of a vector environment: some of a larger one in a process of their own, which begin and go on as the same rows
+do there; and the state of rows that each have a stream of random numbers.
 
 Shapes: N environments in all, of which this process has n, from row `first` on.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
 from paddock.environments import calls
@@ -29,3 +32,19 @@ def reset_rows(env: VectorEnv, *, seed: int, first: int) -> tuple[Any, dict[str,
     """Begin episodes in the rows from `first` on, as a reset of all rows with this seed does."""
     is_told = hasattr(env.unwrapped, "take_rows")  # Then it adds the row's number itself.
     return calls.reset(env, seed=seed if is_told else seed + first)
+
+
+def state_of(env: object, names: Sequence[str], streams: Sequence[np.random.Generator]) -> dict[str, Any]:
+    """Copies of an environment's arrays of these names, and where its streams of random numbers stand."""
+    values = {name: getattr(env, name).copy() for name in names}
+    return {**values, "streams": [stream.bit_generator.state for stream in streams]}
+
+
+def go_on_from(
+    env: object, names: Sequence[str], streams: Sequence[np.random.Generator], state: dict[str, Any]
+) -> None:
+    """Put back what `state_of` gave."""
+    for name in names:
+        setattr(env, name, np.array(state[name]))
+    for stream, saved in zip(streams, state["streams"], strict=True):
+        stream.bit_generator.state = saved

@@ -101,6 +101,35 @@ COURSE_POINTS, COURSE_CURVATURE = 0, 1
 NO_STEP = ITEM_0 = np.int64(0)
 ITEM_1 = np.int64(1)
 
+# What a launch does with the episodes of the cars it steps, int64 [EPISODE_COUNT]. SCORES: rewards and ends; OBSERVES:
+# one vector of readings a car; RESTARTS: what ended begins anew, in groups of one car; SHIFTS: actions are remembered;
+# LIMIT steps of an episode. Ends: IDLE steps without progress, counted LAPS, a COLLISION, OFF_TRACK. 0 is none.
+(
+    EPISODE_SCORES, EPISODE_OBSERVES, EPISODE_RESTARTS, EPISODE_SHIFTS, EPISODE_LIMIT, EPISODE_IDLE, EPISODE_LAPS,
+    EPISODE_COLLISION, EPISODE_OFF_TRACK,
+) = range(9)  # fmt: skip
+EPISODE_COUNT = EPISODE_OFF_TRACK + 1
+
+# Terms of a reward; OWN_TERM is a function of a person's own, which no kernel knows.
+OWN_TERM = -1
+(
+    TERM_PROGRESS, TERM_FINISH, TERM_SPEED, TERM_COLLISION, TERM_OFF_TRACK, TERM_WHEELS_OFF, TERM_SMOOTHNESS,
+    TERM_FAILURE, TERM_TIME_PRESSURE, TERM_APEX, TERM_SPEED_FOR_CURVATURE,
+) = range(11)  # fmt: skip
+TERM_NAMES = tuple(name.removeprefix("term_") for name in _names("TERM_PROGRESS", "TERM_SPEED_FOR_CURVATURE"))
+
+# Where the parts of an observation come from.
+PART_TELEMETRY, PART_RAYS, PART_COURSE, PART_ACTIONS, PART_PROGRESS = range(5)
+
+# Rows of the results of a step [rows, N]: float64, float32 (the terms follow), int32, bool.
+RESULT_LAP_TIME, RESULT_PROGRESS, RESULT_BEST_LAP_TIME = range(3)
+RESULT_REWARD, RESULT_SPEED, RESULT_TERMS = range(3)
+RESULT_STEPS, RESULT_LAPS = range(2)
+(
+    RESULT_TERMINATED, RESULT_TRUNCATED, RESULT_DONE, RESULT_LAP_COMPLETED, RESULT_OFF_TRACK, RESULT_COLLIDED,
+) = range(6)  # fmt: skip
+RESULT_DOUBLES, RESULT_INTEGERS, RESULT_FLAGS = 3, 2, 6
+
 LANES = 32  # cars whose dynamics are computed together, in vector registers
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from paddock.core.errors import InputError
 from paddock.sim import layout
 from paddock.sim.cars.car import PARAMETER_INDEX
-from paddock.sim.kernels.records import Camera, Cars, Laps, Orders, Roads, Rules, Sensors
+from paddock.sim.kernels.records import Camera, Cars, Episodes, Laps, Orders, Results, Roads, Rules, Sensors
 from paddock.sim.kernels.road import ribbon_nodes
 from paddock.sim.lens import build_backdrop, build_lens, build_palette
 from paddock.sim.settings import (
@@ -201,6 +201,35 @@ def build_sensors(settings: WorldSettings, cars: int) -> Sensors:
         course=_empty_readings(course, cars, course_size),
         telemetry=_empty_readings(telemetry, cars, len(TELEMETRY)),
     )
+
+
+def no_episodes() -> tuple[Episodes, Results]:
+    """For launches that drive cars and nothing else."""
+    singles, doubles, longs = np.zeros((0, 0), np.float32), np.zeros((0, 0)), np.zeros(0, np.int64)
+    flags, integers = np.zeros((0, 0), np.bool_), np.zeros((0, 0), np.int32)
+    episodes = Episodes(
+        options=np.zeros(layout.EPISODE_COUNT, np.int64),
+        step_time=0.0,
+        off_line=0.0,
+        terms=longs,
+        term_options=doubles.reshape(-1),
+        weights=doubles.reshape(-1),
+        potential=singles,
+        potential_known=flags,
+        metres=doubles,
+        counts=integers,
+        reference_rows=longs,
+        reference=singles,
+        commands=singles.reshape(0, 0, 2),
+        actions=singles,
+        last_actions=singles.reshape(0, 0, 0),
+        returns=doubles,
+        parts=np.zeros((0, 4), np.int64),
+        scale=singles.reshape(-1),
+        low=singles.reshape(-1),
+    )
+    results = Results(doubles, singles, integers, flags, singles, singles, doubles)
+    return episodes, results
 
 
 def build_camera(camera: CameraSettings | None, cars: int) -> Camera | None:

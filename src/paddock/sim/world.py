@@ -14,7 +14,7 @@ from paddock.sim.cars.car import PARAMETER_COUNT, CarParameters, load_car
 from paddock.sim.kernels.camera import photograph
 from paddock.sim.kernels.compiling import announced
 from paddock.sim.kernels.launch import compiled, launch
-from paddock.sim.kernels.records import Doubles, Flags, Integers, Singles
+from paddock.sim.kernels.records import Doubles, Episodes, Flags, Integers, Results, Singles
 from paddock.sim.kernels.step import advance
 from paddock.sim.settings import WorldSettings
 from paddock.sim.tables import (
@@ -25,6 +25,7 @@ from paddock.sim.tables import (
     build_roads,
     build_rules,
     build_sensors,
+    no_episodes,
 )
 from paddock.sim.tracks.track import Track
 
@@ -145,7 +146,8 @@ class World:
         self._sensors = build_sensors(settings, num_cars)
         self._camera = build_camera(settings.camera, num_cars)
         everything = (self._orders, self._rules, self._cars, self._roads)
-        self._step_cars = compiled(advance, *everything, self._laps, self._sensors)
+        self._nothing_else = no_episodes()
+        self._step_cars = compiled(advance, *everything, self._laps, self._sensors, *self._nothing_else)
         self._take_pictures = compiled(photograph, *everything, self._camera) if self._camera else None
         self._name_arrays()
         if track_index is None:
@@ -177,21 +179,35 @@ class World:
             self.episode[chosen] = 0
         if track_index is not None:
             self._set_tracks(np.where(chosen, np.broadcast_to(track_index, (self.num_cars,)), self.track_index))
-        for column, value in enumerate((s, lateral, heading_error, speed)):
-            self._orders.starts[:, column] = np.nan if value is None else value
+        given = [
+            (column, value) for column, value in enumerate((s, lateral, heading_error, speed)) if value is not None
+        ]
+        for column, value in given:
+            self._orders.starts[:, column] = value
         self._orders.modes[:] = np.where(chosen, layout.RESET_CAR, layout.SKIP_CAR)
         draws_track = self._rules.options[layout.OPTION_RANDOM_TRACK]
         if track_index is not None:  # What is given goes before what would be drawn.
             self._rules.options[layout.OPTION_RANDOM_TRACK] = 0
         self._advance()
         self._rules.options[layout.OPTION_RANDOM_TRACK] = draws_track
+        if given:
+            self._orders.starts[:] = np.nan
 
-    def step(self, action: ArrayLike, reset_mask: Flags | None = None) -> None:
+    def step(
+        self,
+        action: ArrayLike,
+        reset_mask: Flags | None = None,
+        *,
+        episodes: Episodes | None = None,
+        results: Results | None = None,
+    ) -> None:
         """Drive one control step with `action` [N, 2]: steer (left positive) and throttle, both in [-1, 1]; with the
         setting `substep_actions` one for every substep, [N, substeps, 2].
 
         Cars of `reset_mask` [N] begin a new episode instead and ignore their action, in the same launch: this is
         Gymnasium's next-step autoreset. For same-step autoreset call `step`, keep what you need, then `reset(mask)`.
+        With `episodes` the launch also does what they ask for (rewards, ends, observations, autoreset) and writes it
+        into `results`.
         """
         if len(self._orders.plan):
             self._orders.plan[:] = action
@@ -202,8 +218,8 @@ class World:
         if reset_mask is not None:
             assert reset_mask.shape == (self.num_cars,), f"reset_mask has shape {reset_mask.shape}"
             self._orders.modes[reset_mask] = layout.RESET_CAR
-            self._orders.starts[:] = np.nan
-        self._advance()
+        assert (episodes is None) == (results is None), "episodes and results go together"
+        self._advance(None if episodes is None or results is None else (episodes, results))
 
     def take_tracks(self, first_group: int) -> None:
         """Groups of cars take the tracks in turn, the first of them being number `first_group` of a larger world."""
@@ -309,9 +325,10 @@ class World:
             "camera_readings": self._camera.pictures if self._camera else np.zeros((self.num_cars, 1, 0), np.uint8),
         }
 
-    def _advance(self) -> None:
+    def _advance(self, extra: tuple[Episodes, Results] | None = None) -> None:
+        extra = extra or self._nothing_else
         orders, rules, cars, roads = self._orders, self._rules, self._cars, self._roads
         block = layout.LANES // self.settings.group_size * self.settings.group_size
-        launch(self._step_cars, self.num_cars, block, orders, rules, cars, roads, self._laps, self._sensors)
+        launch(self._step_cars, self.num_cars, block, orders, rules, cars, roads, self._laps, self._sensors, *extra)
         if self._take_pictures:
             launch(self._take_pictures, self.num_cars, 1, orders, rules, cars, roads, self._camera)

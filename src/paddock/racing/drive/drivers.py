@@ -143,7 +143,7 @@ class PolicyCarDriver:
         seen = as_dict(self._observations.read(self._env.readings, self._rows, self.last_actions))
         action, self._state = self.actor.predict(seen, self._state, deterministic=True)
         decoded = self._actions.decode(action)
-        self._actions.shift(self.last_actions, action, decoded)
+        self._actions.shift(self.last_actions, self._actions.record(action, decoded))
         self._command = decoded[0]
 
 

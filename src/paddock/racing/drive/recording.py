@@ -127,7 +127,7 @@ class Demonstration:
         mean = np.stack(self._commands).mean(axis=0, keepdims=True, dtype=np.float32)
         chosen = self._actions.encode(mean)
         decoded = self._actions.decode(chosen)
-        self._actions.shift(self.last_actions, chosen, decoded)
+        self._actions.shift(self.last_actions, self._actions.record(chosen, decoded))
         following = self._look()
         speed = float(np.hypot(self._env.world.vx[0], self._env.world.vy[0]))
         mark = True if self.is_correction else None

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from paddock.racing.env.config import RacingConfig
 
 Values = NDArray[np.float32]
+LOWEST, HIGHEST = np.float32(-1.0), np.float32(1.0)
 
 
 class ActionSet:
@@ -27,12 +28,12 @@ class ActionSet:
         """The action as it is shown again in observations, float32 [N, size] within [-1, 1]."""
         return decoded
 
-    def shift(self, last_actions: Values, action: Any, decoded: Values) -> None:
-        """Put an action in front of the last ones [N, L, size], newest first, in place."""
+    def shift(self, last_actions: Values, recorded: Values) -> None:
+        """Put recorded actions [N, size] in front of the last ones [N, L, size], newest first, in place."""
         if last_actions.shape[1] == 0:
             return
         last_actions[:, 1:] = last_actions[:, :-1]
-        last_actions[:, 0] = self.record(action, decoded)
+        last_actions[:, 0] = recorded
 
     def encode(self, decoded: Values) -> Any:
         """The action nearest to steer and throttle [N, 2]: what a demonstration would have chosen."""
@@ -47,7 +48,8 @@ class SteerThrottle(ActionSet):
         self.size = 2
 
     def decode(self, action: Any) -> Values:
-        return np.clip(np.asarray(action, dtype=np.float32), -1.0, 1.0)
+        given = np.asarray(action, dtype=np.float32)
+        return np.minimum(np.maximum(given, LOWEST), HIGHEST)  # a fifth of the time of np.clip for few cars
 
     def encode(self, decoded: Values) -> Values:
         return np.asarray(decoded, dtype=np.float32)

@@ -5,9 +5,10 @@ Shapes: N cars, H history (newest first), R rays, K course points, A numbers in 
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from paddock.core.errors import InputError
 from paddock.racing.env.config import RacingConfig
+from paddock.sim import layout
 from paddock.sim.cars.car import CarParameters
 from paddock.sim.settings import (
     TELEMETRY,
@@ -28,6 +30,7 @@ from paddock.sim.settings import (
 
 Values = NDArray[np.float32]
 Rows = slice | NDArray[np.intp]
+ONE = np.float32(1.0)
 LAST_ACTIONS = "last_actions"
 HISTORY = 4
 RAYS = 19
@@ -40,16 +43,18 @@ TOP_GEAR = 8.0
 YAW_RATE, SLIP, ACCELERATION = 4.0, 0.8, 25.0  # rad/s, rad, m/s2: what reads as 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Part:
-    """A named piece: `fill(world, rows, out)` writes N x `shape` into `out`; values lie in [low, 1]."""
+    """A named piece: readings from a source of `layout.PART_...`, times `scale`; values lie in [low, 1]."""
 
     name: str
     shape: tuple[int, ...]
     low: float
-    fill: Callable[[Any, Rows, Values], None]
+    source: int
+    column: int = 0  # of the source
+    scale: Values | np.float32 = ONE  # a number, or one of each value
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Numbers per car."""
         return math.prod(self.shape)
@@ -88,31 +93,50 @@ class ObservationSet:
                 "or set images=false for rays in place of pictures."
             )
         self.rays, self.course, self.telemetry, self.camera = self._sensors()
+        self._log_range: np.float32 | None = None  # what the full range reads as before it becomes 1
         self.parts = self._parts()
         self.space = self._space()
+        self.size = sum(part.size for part in self.parts)
         self._is_flat, self._has_images = config.is_flat, config.has_images  # Properties cost a call each step.
 
     def read(self, world: Any, rows: Rows, last_actions: Values) -> Any:
         """Newly allocated observations of the cars in `rows`; last_actions: [N, L, A], newest first."""
         count = len(last_actions)
-        self._last_actions = last_actions
         if self.config.observation == "camera":
             return self._picture(world, rows)
         if self._is_flat:
-            flat = np.empty((count, sum(part.size for part in self.parts)), dtype=np.float32)
-            start = 0
-            for part in self.parts:
-                part.fill(world, rows, flat[:, start : start + part.size])
-                start += part.size
+            flat = np.empty((count, self.size), dtype=np.float32)
+            for part, (start, end) in zip(self.parts, self.layout().values(), strict=True):
+                self._fill(part, world, rows, last_actions, flat[:, start:end])
             return flat
         named: dict[str, NDArray[Any]] = {}
         for part in self.parts:
             values = np.empty((count, part.size), dtype=np.float32)
-            part.fill(world, rows, values)
+            self._fill(part, world, rows, last_actions, values)
             named[part.name] = values.reshape(count, *part.shape)
         if self._has_images:
             named["images"] = world.camera[rows, :, :, :, 0].copy()
         return named
+
+    def for_kernel(self) -> dict[str, Any]:
+        """The parts of a flat observation, by the names of `kernels.records.Episodes`."""
+        sensors = {layout.PART_TELEMETRY: self.telemetry, layout.PART_RAYS: self.rays, layout.PART_COURSE: self.course}
+        table = np.zeros((len(self.parts), 4), np.int64)
+        for row, part in zip(table, self.parts, strict=True):
+            sensor = sensors.get(part.source)
+            row[:] = part.source, sensor.imperfection.latency if sensor else 0, part.column, part.size
+        scale = [np.broadcast_to(part.scale, part.size) for part in self.parts]
+        low = [np.full(part.size, part.low) for part in self.parts]
+        return {
+            "parts": table,
+            "scale": np.concatenate(scale).astype(np.float32),
+            "low": np.concatenate(low).astype(np.float32),
+        }
+
+    def finish(self, flat: Values) -> None:
+        """What the kernel leaves to be done with a flat observation: logarithms, which numpy computes by vectors."""
+        if self._log_range is not None:
+            _to_logarithms(flat[:, slice(*self.layout()["rays"])], self._log_range)
 
     def sensors(self, stride: int = 1) -> Sensors:
         """The sensors, with histories long enough to see every `stride`-th reading of them (see `StridedHistory`)."""
@@ -122,7 +146,7 @@ class ObservationSet:
 
     def layout(self) -> dict[str, tuple[int, int]]:
         """Where each part lies in a flat observation: name -> (first, one past the last)."""
-        ends = np.cumsum([part.size for part in self.parts]).tolist()
+        ends = itertools.accumulate(part.size for part in self.parts)
         return {part.name: (end - part.size, end) for part, end in zip(self.parts, ends, strict=True)}
 
     def _sensors(
@@ -188,20 +212,20 @@ class ObservationSet:
         kind = self.config.observation
         if kind == "camera":
             return []
-        speed = Part("speed", (1,), 0.0, self._instrument("speed", low=0.0))
+        speed = self._instrument("speed", "speed", low=0.0)
         if kind == "sensors5":
             return [self._ray_part(), speed]
         shown = self.config.sensing.last_actions
-        actions = [Part(LAST_ACTIONS, (shown, self.action_size), -1.0, self._fill_actions)] if shown else []
+        actions = [Part(LAST_ACTIONS, (shown, self.action_size), -1.0, layout.PART_ACTIONS)] if shown else []
         motion = self._motion_parts() if self.config.sensing.motion else []
         circles = self.config.sensing.progress or (1 if kind == "lidar_progress" else 0)
-        place = [Part("progress", (2 * circles,), -1.0, _fill_progress)] if circles else []
+        place = [Part("progress", (2 * circles,), -1.0, layout.PART_PROGRESS)] if circles else []
         if kind in ("lidar", "lidar_progress"):
             return [speed, *motion, *place, self._ray_part(), *actions]
         if kind == "course":
             return [speed, *self._motion_parts(), *place, self._course_part(), *actions]
-        gear = Part("gear", (1,), 0.0, self._instrument("gear", low=0.0))
-        rpm = Part("rpm", (1,), 0.0, self._instrument("rpm", low=0.0))
+        gear = self._instrument("gear", "gear", low=0.0)
+        rpm = self._instrument("rpm", "rpm", low=0.0)
         seen = [speed, gear, rpm, *place, *([] if self.config.has_images else [self._ray_part()]), *actions]
         return [*seen, *self._motion_parts(), self._course_part()] if self.config.privileged else seen
 
@@ -229,53 +253,54 @@ class ObservationSet:
 
     def _ray_part(self) -> Part:
         assert self.rays is not None
-        is_log = self.config.sensing.ray_scale == "log"
-        unit = NEAR * self.config.track_scale if is_log else self.rays.range
-        scale, full = np.float32(1.0 / unit), np.float32(np.log1p(self.rays.range / unit))
-
-        def fill(world: Any, rows: Rows, out: Values) -> None:
-            readings = world.rays[rows]
-            np.multiply(readings.reshape(len(readings), -1), scale, out=out)
-            if is_log:
-                np.divide(np.log1p(out, out=out), full, out=out)
-
+        unit = self.rays.range
+        if self.config.sensing.ray_scale == "log":
+            unit = NEAR * self.config.track_scale
+            self._log_range = np.float32(np.log1p(self.rays.range / unit))
         count, history = self.rays.ray_count, self.rays.history
-        return Part("rays", (history, count) if history > 1 else (count,), 0.0, fill)
+        shape = (history, count) if history > 1 else (count,)
+        return Part("rays", shape, 0.0, layout.PART_RAYS, scale=np.float32(1.0 / unit))
 
     def _course_part(self) -> Part:
         assert self.course is not None
         reach = 0.5 * self.course.horizon * self.car.top_speed
         width = ROAD_WIDTH * self.config.track_scale
         scale = np.tile([1 / reach, 1 / reach, 1 / width, 1 / width], self.course.count).astype(np.float32)
-
-        def fill(world: Any, rows: Rows, out: Values) -> None:
-            readings = world.course[rows]
-            np.multiply(readings.reshape(len(readings), -1), scale, out=out)
-            np.clip(out, -1.0, 1.0, out=out)
-
-        return Part("course", (self.course.count, 4), -1.0, fill)
+        return Part("course", (self.course.count, 4), -1.0, layout.PART_COURSE, scale=scale)
 
     def _motion_parts(self) -> list[Part]:
         return [
-            Part("yaw_rate", (1,), -1.0, self._instrument("yaw_rate")),
-            Part("slip", (1,), -1.0, self._instrument("slip")),
-            Part("steer", (1,), -1.0, self._instrument("steer")),
-            Part("forward_acceleration", (1,), -1.0, self._instrument("longitudinal_acceleration")),
-            Part("sideways_acceleration", (1,), -1.0, self._instrument("lateral_acceleration")),
+            self._instrument("yaw_rate", "yaw_rate"),
+            self._instrument("slip", "slip"),
+            self._instrument("steer", "steer"),
+            self._instrument("forward_acceleration", "longitudinal_acceleration"),
+            self._instrument("sideways_acceleration", "lateral_acceleration"),
         ]
 
-    def _instrument(self, name: str, low: float = -1.0) -> Callable[[Any, Rows, Values], None]:
+    def _instrument(self, part: str, name: str, low: float = -1.0) -> Part:
         full = {**self._full_readings(), "gear": TOP_GEAR}[name]
-        column, scale = TELEMETRY.index(name), np.float32(1.0 / full)
+        return Part(part, (1,), low, layout.PART_TELEMETRY, TELEMETRY.index(name), np.float32(1.0 / full))
 
-        def fill(world: Any, rows: Rows, out: Values) -> None:
-            np.multiply(world.telemetry[rows, 0, column : column + 1], scale, out=out)
-            np.clip(out, low, 1.0, out=out)
+    def _fill(self, part: Part, world: Any, rows: Rows, last_actions: Values, out: Values) -> None:
+        """Write a part of the cars in `rows` into `out` [N, size]."""
+        if part.source == layout.PART_ACTIONS:
+            out[...] = last_actions.reshape(len(out), -1)
+        elif part.source == layout.PART_PROGRESS:
+            _fill_progress(world, rows, out)
+        elif part.source == layout.PART_RAYS:
+            np.multiply(world.rays[rows].reshape(len(out), -1), part.scale, out=out)
+            if self._log_range is not None:
+                _to_logarithms(out, self._log_range)
+        elif part.source == layout.PART_COURSE:
+            np.multiply(world.course[rows].reshape(len(out), -1), part.scale, out=out)
+            np.clip(out, part.low, 1.0, out=out)
+        else:
+            np.multiply(world.telemetry[rows, 0, part.column : part.column + 1], part.scale, out=out)
+            np.clip(out, part.low, 1.0, out=out)
 
-        return fill
 
-    def _fill_actions(self, world: Any, rows: Rows, out: Values) -> None:
-        out[...] = self._last_actions.reshape(len(out), -1)
+def _to_logarithms(rays: Values, full: np.float32) -> None:
+    np.divide(np.log1p(rays, out=rays), full, out=rays)
 
 
 def _fill_progress(world: Any, rows: Rows, out: Values) -> None:

@@ -108,7 +108,7 @@ class PolicyOpponents:
                 f"the opponents' driver returned actions of shape {action.shape} for {len(self._cars)} cars; "
                 f"allowed: one action per car of {self.actions.space}."
             )
-        self.actions.shift(self._last_actions, action, decoded)
+        self.actions.shift(self._last_actions, self.actions.record(action, decoded))
         command[self._cars] = decoded
 
     def get_state(self) -> dict[str, Any]:

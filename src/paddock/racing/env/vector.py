@@ -19,6 +19,7 @@ from paddock.core.errors import InputError
 from paddock.racing.env.actions import build_actions
 from paddock.racing.env.config import RacingConfig, racing_config
 from paddock.racing.env.delays import DelayedCommands, DelayedReadings
+from paddock.racing.env.layer import EnvironmentLayer, told
 from paddock.racing.env.observations import ObservationSet, StridedHistory
 from paddock.racing.env.opponents import PERSON, Opponents, build_opponents
 from paddock.racing.env.render import RacingPicture
@@ -27,6 +28,17 @@ from paddock.racing.env.teacher import Teacher
 from paddock.racing.env.world import ReferenceTable, build_world, car_of
 from paddock.racing.view import RacingView
 from paddock.sim.kernels.compiling import announced
+from paddock.sim.kernels.records import Results
+from paddock.sim.layout import (
+    RESULT_BEST_LAP_TIME,
+    RESULT_DONE,
+    RESULT_LAPS,
+    RESULT_PROGRESS,
+    RESULT_REWARD,
+    RESULT_STEPS,
+    RESULT_TERMINATED,
+    RESULT_TRUNCATED,
+)
 from paddock.sim.rewards.terms import RewardInputs
 from paddock.sim.world import seed_of_rows
 
@@ -98,13 +110,21 @@ class RacingVectorEnv(VectorEnv):
         self.single_action_space = self._actions.space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        cars, terms = self.world.num_cars, len(self.rewards.names)
-        self.stays = np.zeros(cars, np.bool_)  # cars that a reset of their environment leaves where they are
-        self._command = np.zeros((cars, 2), dtype=np.float32)
-        self._previous_command = np.zeros((cars, 2), dtype=np.float32)
-        self._last_actions = np.zeros((num_envs, self.config.sensing.last_actions, self._actions.size), np.float32)
-        self._episode_return = np.zeros(num_envs, dtype=np.float64)
-        self._episode_terms = np.zeros((terms, num_envs), dtype=np.float64)
+        self.stays = np.zeros(self.world.num_cars, np.bool_)  # cars that a reset of their environment leaves in place
+        is_plain = self.config.is_flat and not self.config.has_images
+        self._is_observed = is_plain and reading_stride == 1 and not (delays.delays_observations or self.config.teacher)
+        self._layer = EnvironmentLayer(
+            self.world,
+            self.rewards,
+            self.observations,
+            num_envs=num_envs,
+            top_speed=self._car.top_speed,
+            limit=self.config.max_episode_steps,
+            observes=self._is_observed,
+        )
+        self._previous_command, self._command = self._layer.commands
+        self._last_actions = self._layer.last_actions
+        self._episode_return, self._episode_terms = self._layer.returns[0], self._layer.returns[1:]
         if delays.delays_observations:
             self.delayed = DelayedReadings(delays, self.world, self._rows, self.observations, self._read(self._rows))
 
@@ -144,11 +164,22 @@ class RacingVectorEnv(VectorEnv):
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """One decision for every car; finished episodes begin anew within the same step."""
+        if self._group == 1 and self._is_observed and self.rewards.is_shipped:
+            return self._step_in_one_launch(actions)
         observation, reward, terminated, truncated, info = self.advance(actions)
         done = terminated | truncated
         if done.any():
+            world, rows = self.world, self._rows
             info["final_obs"], info["_final_obs"] = observation, done
-            info["final_info"], info["_final_info"] = self._final_info(done), done.copy()
+            info["_final_info"] = done.copy()
+            info["final_info"] = self._final_info(
+                info["_final_info"],
+                self._layer.returns.copy(),
+                episode_length=world.steps[rows].copy(),
+                distance=world.distance[rows].copy(),
+                laps=world.lap_count[rows].copy(),
+                best_lap_time=world.best_lap_time[rows].copy(),
+            )
             self._begin(done)
             observation = self._with_fresh_rows(observation, np.flatnonzero(done))
         return observation, reward, terminated, truncated, info
@@ -165,17 +196,34 @@ class RacingVectorEnv(VectorEnv):
 
     def advance(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """`step` without autoreset."""
-        decoded = self._actions.decode(actions)
-        self._actions.shift(self._last_actions, actions, decoded)
-        return self.drive(decoded if self.commands is None else self.commands.sent(decoded))
+        sent, shown = self._decide(actions)
+        return self.drive(sent, shown)
 
-    def drive(self, sent: NDArray[np.float32]) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """The same for steer and throttle [E, 2] that go out to the cars in this step."""
-        self._previous_command[...] = self._command
-        self._command[self._rows] = sent
-        if self._opponents is not None:
-            self._opponents.drive(self._command)
-        self.world.step(self._command if self.commands is None else self.commands.plan(self._command))
+    def drive(
+        self, sent: NDArray[np.float32], shown: NDArray[np.float32] | None = None
+    ) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """The same for steer and throttle [E, 2] that go out to the cars in this step; shown: [E, A] what agents see of
+        them as their last action, None where that is not a new one."""
+        plan = self._plan(sent)
+        if not self.rewards.is_shipped:
+            return self._drive_with_own_rewards(plan, shown)
+        results = self._launch(plan, shown, restarts=False)
+        if self.delayed is not None:
+            self.delayed.add(self._read(self._rows))
+        singles, flags = results.singles, results.flags
+        reward, terminated, truncated = singles[RESULT_REWARD], flags[RESULT_TERMINATED], flags[RESULT_TRUNCATED]
+        if self._group > 1:
+            reward, terminated, truncated = (values.copy() for values in (reward, terminated, truncated))
+        observation = results.observation if self._is_observed else self._observe(self._rows)
+        return observation, reward, terminated, truncated, told(results, self.rewards.names)
+
+    def _drive_with_own_rewards(
+        self, plan: NDArray[np.float32], shown: NDArray[np.float32] | None
+    ) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """`drive` where a function of a person's own counts, which no kernel can call."""
+        if shown is not None:
+            self._actions.shift(self._last_actions, shown)
+        self.world.step(plan)
         if self.delayed is not None:
             self.delayed.add(self._read(self._rows))
         inputs = self._reward_inputs()
@@ -238,6 +286,54 @@ class RacingVectorEnv(VectorEnv):
         return RacingView(self)
 
     # --- inside ---
+
+    def _step_in_one_launch(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """`step` where the kernel does all of it: one car an environment, a flat observation, shipped rewards."""
+        sent, shown = self._decide(actions)
+        results = self._launch(self._plan(sent), shown, restarts=True)
+        info, done = told(results, self.rewards.names), results.flags[RESULT_DONE]
+        if done.any():
+            final = self._layer.final_observation(results)
+            info["final_obs"], info["_final_obs"], info["_final_info"] = final, done, done
+            info["final_info"] = self._final_info(
+                done,
+                results.final_returns.copy(),
+                episode_length=results.integers[RESULT_STEPS],
+                distance=results.doubles[RESULT_PROGRESS],
+                laps=results.integers[RESULT_LAPS],
+                best_lap_time=results.doubles[RESULT_BEST_LAP_TIME],
+            )
+            if self.commands is not None:
+                self.commands.begin(done)
+        flags = results.flags
+        reward, terminated, truncated = (
+            results.singles[RESULT_REWARD],
+            flags[RESULT_TERMINATED],
+            flags[RESULT_TRUNCATED],
+        )
+        return results.observation, reward, terminated, truncated, info
+
+    def _decide(self, actions: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Steer and throttle [E, 2] that go out now, and [E, A] what is shown of the actions again."""
+        decoded = self._actions.decode(actions)
+        sent = decoded if self.commands is None else self.commands.sent(decoded)
+        return sent, self._actions.record(actions, decoded)
+
+    def _plan(self, sent: NDArray[np.float32]) -> NDArray[np.float32]:
+        """What the world's cars do in this step, from what goes out to the learning ones."""
+        self._previous_command[...] = self._command
+        self._command[self._rows] = sent
+        if self._opponents is not None:
+            self._opponents.drive(self._command)
+        return self._command if self.commands is None else self.commands.plan(self._command)
+
+    def _launch(self, plan: NDArray[np.float32], shown: NDArray[np.float32] | None, *, restarts: bool) -> Results:
+        if self.rewards.needs_reference:
+            self._layer.refer_to(self.reference)
+        results = self._layer.step(plan, shown, restarts=restarts)
+        if self._is_observed:
+            self.observations.finish(results.observation)
+        return results
 
     def _begin(self, mask: NDArray[np.bool_], **starts: Any) -> None:
         cars = np.repeat(mask, self._group) & ~self.stays
@@ -346,18 +442,13 @@ class RacingVectorEnv(VectorEnv):
             "collided": world.collided[rows].copy(),
         }
 
-    def _final_info(self, done: NDArray[np.bool_]) -> dict[str, Any]:
-        world, rows = self.world, self._rows
-        values: dict[str, Any] = {
-            "episode_return": self._episode_return.copy(),
-            "episode_length": world.steps[rows].copy(),
-            "distance": world.distance[rows].copy(),
-            "laps": world.lap_count[rows].copy(),
-            "best_lap_time": world.best_lap_time[rows].copy(),
-        }
-        values |= {f"_{name}": done.copy() for name in tuple(values)}
-        terms = {name: self._episode_terms[index].copy() for index, name in enumerate(self.rewards.names)}
-        return values | {"reward_terms": terms, "_reward_terms": done.copy()}
+    def _final_info(
+        self, done: NDArray[np.bool_], returns: NDArray[np.float64], **values: NDArray[Any]
+    ) -> dict[str, Any]:
+        """Of the episodes that ended: `returns` [1 + K, E] of the reward and its terms, and `values` [E] by name."""
+        values = {"episode_return": returns[0], **values}
+        terms = dict(zip(self.rewards.names, returns[1:], strict=True))
+        return {**values, **{f"_{name}": done for name in values}, "reward_terms": terms, "_reward_terms": done}
 
 
 STATE = ("command", "previous_command", "last_actions", "episode_return", "episode_terms")

@@ -88,6 +88,45 @@ class Camera(NamedTuple):
     pictures: Bytes  # [N, depth, pixels * channels], newest first
 
 
+class Episodes(NamedTuple):
+    """The episodes of a launch: what is paid, what ends them, what agents see, and what is remembered of them.
+
+    E environments, each the first of a group of cars; K reward terms; L last actions of A numbers.
+    """
+
+    options: Longs  # [EPISODE_COUNT]
+    step_time: float  # s
+    off_line: float  # m from the centreline at which an episode ends; infinity: none
+    terms: Longs  # [K] TERM_...
+    term_options: Doubles  # [K] full speed m/s of `speed`, floor of `apex`
+    weights: Doubles  # [K]
+    potential: Singles  # [K, N] of the last step
+    potential_known: Flags  # [K, N]
+    metres: Doubles  # [2, N] net, of the episode: now, and at most
+    counts: Integers  # [3, N] steps, steps without progress, counted laps of the episode
+    reference_rows: Longs  # [T] the first row of a track in `reference`
+    reference: Singles  # [points, 3] offset m, speed m/s, curvature 1/m
+    commands: Singles  # [2, N, 2] steer and throttle before and now
+    actions: Singles  # [E, A] what is shown of this step's actions
+    last_actions: Singles  # [E, L, A] newest first
+    returns: Doubles  # [1 + K, E] of the episode: the reward, and what each term gave of it
+    parts: Longs  # [parts, 4] PART_..., first reading, first column, size
+    scale: Singles  # [size of an observation]
+    low: Singles  # [size of an observation]
+
+
+class Results(NamedTuple):
+    """What became of the cars in a step, before any began anew. Rows are named in `layout`."""
+
+    doubles: Doubles  # [RESULT_DOUBLES, N]
+    singles: Singles  # [RESULT_TERMS + K, N]
+    integers: Integers  # [RESULT_INTEGERS, N]
+    flags: Flags  # [RESULT_FLAGS, N]
+    observation: Singles  # [E, size]
+    final_observation: Singles  # [E, size] rows of episodes that ended
+    final_returns: Doubles  # [1 + K, E] columns of episodes that ended
+
+
 class Scratch(NamedTuple):
     """Memory of one thread of a step; B is LANES."""
 

@@ -133,7 +133,13 @@ def disturb(
         shift(readings, n)
     if lost:
         return
-    for k in range(readings.shape[2]):
+    size, spreads = readings.shape[2], 0.0
+    for k in range(size):
+        spreads += noise[0, k] + noise[1, k]
+    if spreads == 0.0:  # A loop of its own: beside a condition the compiler would draw the noise and throw it away.
+        for k in range(size):
+            readings[n, 0, k] = values[k]
+    for k in range(size if spreads > 0.0 else 0):
         value = values[k]
         spread = noise[0, k] + noise[1, k] * abs(value)
         if spread > 0.0:

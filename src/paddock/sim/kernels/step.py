@@ -22,9 +22,23 @@ from paddock.sim.cars.car import (
 from paddock.sim.kernels import dynamics as D
 from paddock.sim.kernels.compile import inline, kernel, part
 from paddock.sim.kernels.contact import hit_fixed, hit_obstacle, touch_group
+from paddock.sim.kernels.episodes import follow_episodes
 from paddock.sim.kernels.launch import DONE, TAKEN, add_atomically
 from paddock.sim.kernels.math import ONE, ZERO, clip, cosine, direction_angle, random_uniform, sine, wrapped
-from paddock.sim.kernels.records import Bytes, Cars, Doubles, Laps, Orders, Roads, Rules, Scratch, Sensors, Singles
+from paddock.sim.kernels.records import (
+    Bytes,
+    Cars,
+    Doubles,
+    Episodes,
+    Laps,
+    Orders,
+    Results,
+    Roads,
+    Rules,
+    Scratch,
+    Sensors,
+    Singles,
+)
 from paddock.sim.kernels.reset import begin
 from paddock.sim.kernels.road import between, corners_beyond, curvature_at, frame_at, locate
 from paddock.sim.kernels.sensors import along_lap, sense
@@ -316,8 +330,12 @@ def step_block(
 def advance(
     progress: Any, chunk: int, count: int,
     orders: Orders, rules: Rules, cars: Cars, roads: Roads, laps: Laps, sensors: Sensors,
+    episodes: Episodes, results: Results,
 ) -> None:  # fmt: skip
-    """Step, reset or skip cars, `chunk` at a time until all `count` are taken, as `orders.modes` says."""
+    """Step, reset or skip cars, `chunk` at a time until all `count` are taken, as `orders.modes` says.
+
+    A block whose `episodes` restart goes round twice: cars whose episodes ended in it begin anew.
+    """
     modes, block = orders.modes, block_size(rules.options[L.OPTION_GROUP])
     scratch = Scratch(
         lanes=np.empty(D.LANE_ROWS * L.LANES, np.float32),
@@ -332,16 +350,19 @@ def advance(
         last = min(first + chunk, count)
         for start in range(first, last, block):
             stop = min(start + block, last)
-            steps, resets = count_modes(start, stop, modes)
-            if steps > 0:
-                step_block(start, stop, orders, rules, cars, roads, laps, scratch)
-            if resets > 0:
+            is_unfinished = True
+            while is_unfinished:
+                steps, resets = count_modes(start, stop, modes)
+                if steps > 0:
+                    step_block(start, stop, orders, rules, cars, roads, laps, scratch)
+                if resets > 0:
+                    for n in range(start, stop):
+                        if modes[n] == L.RESET_CAR:
+                            begin(n, orders, rules, cars, roads, laps)
                 for n in range(start, stop):
-                    if modes[n] == L.RESET_CAR:
-                        begin(n, orders, rules, cars, roads, laps)
-            for n in range(start, stop):
-                if modes[n] != L.SKIP_CAR:
-                    fresh = modes[n] == L.RESET_CAR
-                    sense(n, fresh, rules, cars, roads, sensors, scratch.rays, scratch.values)
+                    if modes[n] != L.SKIP_CAR:
+                        fresh = modes[n] == L.RESET_CAR
+                        sense(n, fresh, rules, cars, roads, sensors, scratch.rays, scratch.values)
+                is_unfinished = follow_episodes(start, stop, modes, rules, cars, roads, sensors, episodes, results)
         add_atomically(progress, DONE, last - first)
         first = add_atomically(progress, TAKEN, chunk)

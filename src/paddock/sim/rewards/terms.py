@@ -1,7 +1,8 @@
 """Rewards as weighted terms: each a small pure function over all cars, logged under its name, reweighted at run time.
 
 Net progress is what pays: every term that pays for moving takes at least as much back for moving back.
-A weight is never negative; penalties are negative values.
+A weight is never negative; penalties are negative values. The kernel computes the same terms for all cars in the
+launch that drives them (`kernels.episodes`); those here define them, and count beside functions of a person's own.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paddock.core.errors import InputError, unknown_choice
+from paddock.sim import layout
 
 Values = NDArray[np.float32]
 Flags = NDArray[np.bool_]
+APEX_FLOOR = 0.2
 
 
 @dataclass
@@ -107,7 +110,7 @@ def time_pressure(inputs: RewardInputs) -> Values:
 # --- potentials: inputs -> float32 [N] in [0, 1]; what is paid is their change ----------------------------------------
 
 
-def apex(inputs: RewardInputs, floor: float = 0.2) -> Values:
+def apex(inputs: RewardInputs, floor: float = APEX_FLOOR) -> Values:
     """Closeness to the reference line, counted in full in corners and by `floor` on straights."""
     assert inputs.reference_offset is not None
     assert inputs.reference_curvature is not None
@@ -180,11 +183,11 @@ class RewardSet:
         self._weights = np.array([term.weight for term in terms], dtype=np.float64)
         self._potential = np.zeros((len(terms), num_cars), dtype=np.float32)
         self._potential_known = np.zeros((len(terms), num_cars), dtype=np.bool_)
-        self._travelled = np.zeros(num_cars, dtype=np.float64)  # m, net, since the episode began
-        self._furthest = np.zeros(num_cars, dtype=np.float64)
-        self._steps = np.zeros(num_cars, dtype=np.int32)
-        self._idle_steps = np.zeros(num_cars, dtype=np.int32)
-        self._laps = np.zeros(num_cars, dtype=np.int32)
+        self._metres = np.zeros((2, num_cars), dtype=np.float64)
+        self._travelled, self._furthest = self._metres  # m, net, since the episode began
+        self._counts = np.zeros((3, num_cars), dtype=np.int32)
+        self._steps, self._idle_steps, self._laps = self._counts
+        self._own = [index for index, term in enumerate(terms) if term.function is not None]
 
     @property
     def weights(self) -> dict[str, float]:
@@ -195,6 +198,42 @@ class RewardSet:
     def needs_reference(self) -> bool:
         """Whether a term with a weight above zero reads the reference lap."""
         return any(self._weights[index] > 0 for index in self._reads_reference)
+
+    @property
+    def is_shipped(self) -> bool:
+        """Whether every term with a weight above zero is a shipped one, which the world's kernel can compute."""
+        return not self._own or not any(self._weights[index] > 0 for index in self._own)
+
+    def for_kernel(self, top_speed: float) -> dict[str, Any]:
+        """The terms, the ends and what is remembered of the episodes, by the names of `kernels.records.Episodes`.
+
+        Weights and memory are this set's own arrays, so that each sees what the other writes; options that are none of
+        the ends stay zero. top_speed: m/s, the full speed of the term `speed` unless it has another.
+        """
+        ends, options = self.ends, np.zeros(layout.EPISODE_COUNT, np.int64)
+        options[layout.EPISODE_IDLE] = ends.no_progress_steps or 0
+        options[layout.EPISODE_LAPS] = ends.laps or 0
+        options[layout.EPISODE_COLLISION] = ends.collision
+        options[layout.EPISODE_OFF_TRACK] = ends.off_track
+        numbers = np.zeros(len(self._terms))
+        for index, term in enumerate(self._terms):
+            if term.name == "speed":
+                full_speed = term.options.get("full_speed")
+                numbers[index] = top_speed if full_speed is None else full_speed
+            elif term.name == "apex":
+                numbers[index] = term.options.get("floor", APEX_FLOOR)
+        known = [layout.OWN_TERM if term.function else layout.TERM_NAMES.index(term.name) for term in self._terms]
+        return {
+            "options": options,
+            "off_line": np.inf if ends.off_line_distance is None else float(ends.off_line_distance),
+            "terms": np.array(known, np.int64),
+            "term_options": numbers,
+            "weights": self._weights,
+            "potential": self._potential,
+            "potential_known": self._potential_known,
+            "metres": self._metres,
+            "counts": self._counts,
+        }
 
     def set_weight(self, name: str, value: float) -> None:
         """Change a weight while things run; it counts from the next step."""

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from pathlib import Path
 
 import numpy as np
 import yaml
 
+from paddock.core.array_cache import ArrayCache
 from paddock.core.errors import InputError, unknown_choice
 from paddock.sim.tracks.builder import build_track
 from paddock.sim.tracks.geometry import polygon_corners
@@ -17,6 +19,9 @@ from paddock.sim.tracks.track import Array, Track
 
 EASING = 7.0  # m, how gently a straight turns into an arc: the width of a Gaussian over the road
 STEP = 1.0  # m between the points of the rounded polygon
+COLUMNS = ("x", "y", "heading", "curvature", "left_width", "right_width")
+SOURCES = ("__init__.py", "../builder.py", "../checks.py", "../geometry.py", "../track.py")
+_cache = ArrayCache("circuits", [Path(__file__).parent / name for name in SOURCES])
 
 
 @dataclass(frozen=True)
@@ -64,8 +69,17 @@ def circuit_design(name: str) -> Circuit:
 
 @lru_cache(maxsize=64)
 def load_circuit(name: str) -> Track:
-    """A shipped circuit as a track, at full size."""
-    return build_circuit(circuit_design(name))
+    """A shipped circuit as a track, at full size. It is kept on disk: splines would load half a second of scipy."""
+    design = circuit_design(name)
+    key = files(__package__).joinpath(f"{name}.yaml").read_text()
+    kept = _cache.recall(key, (len(COLUMNS) + 1, None))
+    if kept is not None:
+        named = dict(zip(COLUMNS, kept, strict=False))
+        return Track(name=name, **named, length=float(kept[-1, 0]), bridge=design.bridge)
+    track = build_circuit(design)
+    columns = [getattr(track, column) for column in COLUMNS]
+    _cache.keep(key, np.stack([*columns, np.full(len(track), track.length)]))
+    return track
 
 
 def build_circuit(design: Circuit) -> Track:
