@@ -7,7 +7,7 @@ from paddock.orchestration.subject import find_subject
 from paddock.racing.agents import FOLDER, agent_folder, agent_names, describe_agents, read_replay
 from paddock.racing.agents.export import export_agent
 from paddock.racing.board import lap_board
-from paddock.racing.drive.setup import DriveRequest, opponent_folder
+from paddock.racing.drive.setup import DriveRequest, opponent_folder, unseen_by_opponent
 from paddock.sim.cars.car import CARS
 
 MOST_BYTES = 700_000
@@ -31,8 +31,23 @@ def test_against_agent_means_the_one_that_fits(tmp_path):
     assert chosen(track="meadow", car="road") == "road"
     assert chosen(car="f1tenth") == "f1tenth"
     assert opponent_folder(DriveRequest(against="agent/arcade")).name == "arcade"
+    assert chosen(track="meadow") == "gt", "the quickest there"
+    assert chosen(track="serpent") == "circuits"
+    assert chosen(track="serpent", car="road") == "road", "no other one knows this car"
+    assert chosen(track="kidney") == "gt", "none gets round"
     with pytest.raises(InputError, match="shipped agent"):
         agent_folder("agent/../../gt")
+
+
+def test_agent_for_several_circuits_laps_them_and_says_where_it_does_not(tmp_path):
+    (agent,) = [row for row in describe_agents() if row["name"] == "circuits"]
+    assert len(agent["laps_on"]) >= 3
+    subject = find_subject(str(FOLDER / "circuits"), tmp_path, overrides=["environment.track=ribbon"], is_for_laps=True)
+    _, values = subject.evaluate(episodes=4, seed=7, deterministic=True)
+    assert values["eval/finish_rate"] >= 0.75
+    request = DriveRequest(against="agent/circuits", track="kidney")
+    assert "kidney from only" in unseen_by_opponent(request, "kidney")
+    assert unseen_by_opponent(request, "ribbon") is None
 
 
 def test_an_exported_agent_drives_the_lap_that_it_ships_with(tmp_path):
@@ -45,5 +60,6 @@ def test_an_exported_agent_drives_the_lap_that_it_ships_with(tmp_path):
 
 def test_lap_board_of_the_default_circuit_is_sorted_and_has_the_shipped_agent(tmp_path):
     rows = lap_board("meadow", "gt", tmp_path)
-    assert [row["kind"] for row in rows] == ["reference", "shipped", "classical"]
+    assert [row["kind"] for row in rows] == ["reference", "shipped", "classical", "shipped"]
+    assert [row["name"] for row in rows if row["kind"] == "shipped"] == ["agent/gt", "agent/circuits"]
     assert [row["lap_time"] for row in rows] == sorted(row["lap_time"] for row in rows)

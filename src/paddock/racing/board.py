@@ -29,8 +29,8 @@ def lap_board(track: str, car: str, people: Path) -> list[dict[str, Any]]:
     if classical is not None:
         rows.append({"kind": "classical", "name": classical.driver, "lap_time": classical.lap_time})
     for agent in describe_agents():
-        if (agent["track"], agent["car"]) == (road.name, car) and agent["lap_time"] is not None:
-            rows.append({"kind": "shipped", "name": f"agent/{agent['name']}", "lap_time": agent["lap_time"]})
+        if agent["car"] == car and road.name in agent["laps_on"]:
+            rows.append({"kind": "shipped", "name": f"agent/{agent['name']}", "lap_time": agent["laps_on"][road.name]})
     for lap in read_laps(people, track=road.name, car=car):
         rows.append({"kind": "person", "name": lap.driver, "lap_time": lap.lap_time})
     return sorted(rows, key=lambda row: float(row["lap_time"]))

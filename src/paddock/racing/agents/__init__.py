@@ -1,7 +1,7 @@
-"""Trained agents that ship with Paddock: one for each car, on the default circuit.
+"""Trained agents that ship with Paddock: one for each car on the default circuit, and one for several circuits.
 
-Each folder is a saved policy with a `replay.json`, written by `paddock export-policy RUN --format agent`;
-docs/agents.md has the commands. Finding them needs neither torch nor the simulator.
+Each folder is a saved policy with a `replay.json` and a `results.json`, written by `paddock export-policy RUN
+--format agent`; docs/agents.md has the commands. Finding them needs neither torch nor the simulator.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from paddock.core.reading import DamagedError, read_json
 FOLDER = Path(__file__).parent
 AGENT = "agent"  # on the command line: the shipped agent that fits; `agent/NAME` is a certain one
 DEFAULT_CAR = "gt"
-REPLAY = "replay.json"
+REPLAY, RESULTS = "replay.json", "results.json"
 
 
 def agent_names() -> list[str]:
@@ -28,17 +28,35 @@ def is_agent(given: str) -> bool:
     return given == AGENT or given.startswith(f"{AGENT}/")
 
 
-def agent_folder(given: str, *, car: str | None = None) -> Path:
-    """The folder of a shipped agent: the one that is named, or the one for this car."""
-    name = given.partition("/")[2] or car or DEFAULT_CAR
+def agent_folder(given: str, *, car: str | None = None, track: str | None = None) -> Path:
+    """The folder of a shipped agent: the one that is named, or the one for this car that laps this track quickest."""
+    name = given.partition("/")[2] or _fitting(car or DEFAULT_CAR, track)
     if name not in agent_names():
         raise unknown_choice("shipped agent", name, agent_names())
     return FOLDER / name
 
 
 def describe_agents() -> list[dict[str, Any]]:
-    """Name, car, tracks of the training, and the best lap with its track, of each: for a list to choose from."""
+    """Of each, for a list to choose from: name, car, tracks of the training, `laps_on` (tracks that it gets round from
+    most starts, with its best lap), and the lap that it shows with its track."""
     return [_describe(name) for name in agent_names()]
+
+
+def hard_track_note(given: str, folder: Path, track: str) -> str | None:
+    """A sentence where a shipped agent was measured on this track and mostly does not get round."""
+    if track not in (results := read_results(folder)) or track in _laps_on(results):
+        return None
+    one = results[track]
+    return f"{given} completes a lap on {track} from only {one['finished']} of {one['starts']} starts."
+
+
+def read_results(folder: Path) -> dict[str, Any]:
+    """What an exported agent achieved on each track of its training."""
+    try:
+        results = read_json(folder / RESULTS)
+    except DamagedError:
+        return {}
+    return results if isinstance(results, dict) else {}
 
 
 def read_replay(name: str = DEFAULT_CAR) -> dict[str, Any] | None:
@@ -48,6 +66,17 @@ def read_replay(name: str = DEFAULT_CAR) -> dict[str, Any] | None:
     except DamagedError:
         return None
     return replay if isinstance(replay, dict) else None
+
+
+def _fitting(car: str, track: str | None) -> str:
+    laps = {
+        row["name"]: row["laps_on"][track] for row in describe_agents() if row["car"] == car and track in row["laps_on"]
+    }
+    return min(laps, key=lambda name: float(laps[name])) if laps else car
+
+
+def _laps_on(results: dict[str, Any]) -> dict[str, float]:
+    return {track: one["best_lap"] for track, one in results.items() if 2 * one["finished"] > one["starts"]}
 
 
 def _describe(name: str) -> dict[str, Any]:
@@ -61,5 +90,6 @@ def _describe(name: str) -> dict[str, Any]:
         "car": environment["car"],
         "track": replay["scene"]["track"]["name"] if replay else None,
         "tracks": tracks,
+        "laps_on": _laps_on(read_results(FOLDER / name)),
         "lap_time": min(times, default=None),
     }

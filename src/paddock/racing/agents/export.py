@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import load_file, save
 
@@ -14,7 +15,8 @@ from paddock.core.files import write_synced
 from paddock.core.reading import read_json
 from paddock.evaluation.subject import Subject
 from paddock.experiments.run import RunFolder
-from paddock.racing.agents import REPLAY
+from paddock.racing.agents import REPLAY, RESULTS
+from paddock.racing.laps.drive import Laps
 from paddock.racing.laps.evaluator import LapEvaluator
 from paddock.racing.laps.replay import replay_of
 
@@ -35,11 +37,15 @@ def export_agent(subject: Subject, which: str, folder: Path) -> dict[str, Any]:
     write_synced(folder / WEIGHTS, save(tensors))
     write_synced(folder / DESCRIPTION, json.dumps(read_json(source / DESCRIPTION)).encode())
     subject.actor.load_state_dict(tensors)
-    result, values = subject.evaluate(episodes=STARTS, seed=SEED, deterministic=True)
-    replay = replay_of({"traces": subject.evaluator.traces(result)}, driver=folder.name)  # type: ignore[arg-type]
+    track = read_json(source / DESCRIPTION)["environment"]["track"]
+    starts = STARTS * (1 if isinstance(track, str) else len(track))
+    result, values = subject.evaluate(episodes=starts, seed=SEED, deterministic=True)
+    assert isinstance(result, Laps), "a LapEvaluator drives laps"
+    replay = replay_of({"traces": subject.evaluator.traces(result)}, driver=folder.name)
     if replay is None or not replay["laps"]:
-        raise InputError(f"'{subject.name}' completed no lap from {STARTS} starts; there is nothing to show of it.")
+        raise InputError(f"'{subject.name}' completed no lap from {starts} starts; there is nothing to show of it.")
     write_synced(folder / REPLAY, json.dumps(_short(replay), separators=(",", ":")).encode())
+    write_synced(folder / RESULTS, json.dumps(_results(result), indent=1).encode())
     return {
         "folder": str(folder),
         "bytes": sum(file.stat().st_size for file in folder.iterdir() if file.is_file()),
@@ -47,6 +53,17 @@ def export_agent(subject: Subject, which: str, folder: Path) -> dict[str, Any]:
         "best_lap": replay["laps"][0]["lap_time"],
         "finish_rate": values["eval/finish_rate"],
     }
+
+
+def _results(laps: Laps) -> dict[str, dict[str, Any]]:
+    """Of each track: how many starts finished their lap, and the best of them in s."""
+    found = {}
+    for track in dict.fromkeys(laps.track):
+        one = laps.of_track(track)
+        count = int(one.finished.sum())
+        best = round(float(np.nanmin(one.lap_time)), 3) if count else None
+        found[track] = {"finished": count, "starts": len(one.finished), "best_lap": best}
+    return found
 
 
 def _short(replay: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from paddock.core.trust import checked
 from paddock.environments.delays import Delays
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.policies import training_tracks
-from paddock.racing.agents import REPLAY, agent_folder, is_agent
+from paddock.racing.agents import REPLAY, agent_folder, hard_track_note, is_agent
 from paddock.racing.drive.drivers import CarDriver, ClassicalCarDriver, PolicyCarDriver, load_actor
 from paddock.racing.env.actions import ActionSet, build_actions
 from paddock.racing.env.config import Opponents, RacingConfig, Sensing, Start
@@ -101,6 +101,8 @@ def unseen_by_opponent(request: DriveRequest, track: str) -> str | None:
     if request.against in (None, CLASSICAL):
         return None
     folder = opponent_folder(request)
+    if is_agent(str(request.against)) and (hard := hard_track_note(str(request.against), folder, track)):
+        return f"{hard} {unseen_advice(track)}"
     note = unseen_note(str(request.against), saved_environment(folder), track)
     return f"{note} It may not get round. {unseen_advice(track)}" if note else None
 
@@ -109,7 +111,7 @@ def opponent_folder(request: DriveRequest) -> Path:
     """The folder of the policy that a person races against: a shipped agent, or one of this person's."""
     given = str(request.against)
     if is_agent(given):
-        return agent_folder(given, car=request.car)
+        return agent_folder(given, car=request.car, track=request.track)
     return find_policy(given, request.runs_dir)
 
 
