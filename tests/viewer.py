@@ -21,6 +21,7 @@ from websockets.uri import parse_uri
 from paddock.control.address import Address, read_address
 from paddock.control.messages import LARGEST_MESSAGE
 from paddock.core.paths import paddock_home
+from warm_program import WarmProcess, warm_program
 
 SMALL_RACING = [
     "environment.track=oval", "environment.num_envs=16", "workflow.rollout_steps=320", "workflow.minibatch_size=160",
@@ -189,11 +190,9 @@ def end(process: int, folder: Path) -> None:
             os.kill(process, signal.SIGKILL)
 
 
-def train(folder: Path, *arguments: str) -> subprocess.Popen:
+def train(folder: Path, *arguments: str) -> WarmProcess:
     """`paddock train` as a process of its own."""
-    with (folder / "train.log").open("ab") as log:
-        command = [sys.executable, "-m", "paddock", "train", *arguments, "logging.tensorboard=false"]
-        return subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
+    return warm_program().start(["train", *arguments, "logging.tensorboard=false"], folder, folder / "train.log")
 
 
 def until(holds, patience: float = 150.0):

@@ -6,7 +6,9 @@ import re
 import pytest
 from pitwall import PATIENCE, Server, assert_accessible, seen
 from playwright.sync_api import expect
+from timeline_cases import racing_run
 
+from paddock.racing.race.share import LARGEST_PAGE
 from quiet_runs import quiet_run
 
 # The experiment of the first screen, short enough for a test: it is the page that is tried here.
@@ -40,6 +42,39 @@ def test_first_time_path_from_an_empty_folder_to_a_race(server, pages):
     page.wait_for_url("**/#/drive/*")
     seen(page, "s.snapshot && s.scene && s.snapshot.cars === 2")
     pages.assert_quiet(server.address)
+
+
+def test_replay_is_shared_by_a_press_from_a_run_and_from_a_race(server, pages):
+    run = racing_run(server.folder)
+    page = pages.open(f"{server.address}#/drive?opponent=classical&track=oval&mode=ai")
+    page.get_by_role("button", name="Start", exact=True).click()
+    page.wait_for_url("**/#/drive/*")
+    seen(page, "s.snapshot && s.scene && s.snapshot.cars === 2")
+    assert shared_drivers(page, server.folder / "race.html") == ["classical driver", "Reference lap"]
+    page.get_by_role("button", name="End the drive").click()
+    page.wait_for_url("**/#/drive")
+    page.goto(f"{server.address}#/run/{run.name}")
+    best = f"{run.name}, step 30,000"
+    assert shared_drivers(page.get_by_role("region", name="Ending"), server.folder / "run.html") == [
+        best,
+        "Reference lap",
+    ]
+    pages.assert_quiet(server.address)
+
+
+def shared_drivers(place, file) -> list[str]:
+    """Press the button; gives the drivers of the replay, which plays from a file without a server."""
+    page = place if hasattr(place, "expect_download") else place.page
+    with page.expect_download() as download:
+        place.get_by_role("link", name="Share replay").first.click()
+    download.value.save_as(file)
+    assert file.stat().st_size < LARGEST_PAGE
+    opened = page.context.new_page()
+    opened.goto(file.as_uri())
+    opened.wait_for_function("() => window.replay.frames > 3")
+    names = opened.locator(".replay-name").all_inner_texts()
+    opened.close()
+    return names
 
 
 def shortened(route) -> None:

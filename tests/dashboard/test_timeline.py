@@ -1,6 +1,7 @@
 """The timeline of a run as the server reads it: names that are there, damaged files passed over, a page to share."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from timeline_cases import racing_run
@@ -8,6 +9,8 @@ from timeline_cases import racing_run
 from paddock.core.results import drives_folder
 from paddock.dashboard import timeline
 from paddock.dashboard.errors import Refused
+from paddock.experiments.run import RunFolder
+from paddock.racing.laps.archive import keep_drives, read_evaluation
 
 
 def test_timeline_lists_drives_and_the_policies_that_are_kept_of_them(tmp_path):
@@ -54,3 +57,20 @@ def test_share_gives_the_chosen_drives_or_the_best_lap_as_a_page(tmp_path):
         timeline.shared_page(run, ["1000"], "meadow")
     with pytest.raises(Refused, match="no stored laps"):
         timeline.shared_page(racing_run(tmp_path, name="old", has_drives=False), [], None)
+
+
+def test_share_of_a_driving_session_has_the_best_lap_of_every_driver(tmp_path):
+    run = racing_run(tmp_path)
+    folder = drives_folder(run.path)
+    kept = read_evaluation(folder, 30000)
+    names = [("you", "person"), ("agent", "agent")]
+    road, first = timeline.road(run, kept.drives[0].road), kept.drives[0]
+    drives = [(road, replace(first.drive(name), kind=kind)) for name, kind in names]
+    race = RunFolder(tmp_path / "race")
+    with pytest.raises(Refused, match="nobody has completed a lap"):
+        timeline.shared_race(race)
+    keep_drives(drives_folder(race.path), 0, drives, kept=())
+    text = timeline.shared_race(race)
+    data = json.loads(text.partition('type="application/json">')[2].partition("</script>")[0])
+    assert [lap["driver"] for lap in data["laps"]] == ["you", "agent", "Reference lap"]
+    assert data["title"] == "Race on oval"

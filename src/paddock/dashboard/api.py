@@ -46,9 +46,6 @@ class Api:
         self._films = 0
 
     def routes(self) -> list[Route]:
-        def route(path: str, handler: Callable[..., Any], method: str = "GET") -> Route:
-            return Route(path, handler, methods=[method])
-
         return [
             route("/api/health", self.health),
             route("/api/experiments", self.experiments),
@@ -149,7 +146,10 @@ class Api:
         """The replay as a file; it is not shown at this address, where its own script would be refused."""
         run, query = await self._find(request), request.query_params
         steps = [one for one in query.get("steps", "").split(",") if one]
-        text = await run_in_threadpool(timeline.shared_page, run, steps, query.get("track") or None)
+        if self._runs.section(run.name) == "drive":
+            text = await run_in_threadpool(timeline.shared_race, run)
+        else:
+            text = await run_in_threadpool(timeline.shared_page, run, steps, query.get("track") or None)
         name = re.sub(r"[^A-Za-z0-9._-]", "_", run.name)
         headers = {"content-disposition": f'attachment; filename="{name}.html"'}
         return Response(text, media_type="text/html", headers=headers)
@@ -314,6 +314,11 @@ def query_number(query: Any, name: str, default: float | None) -> float | None:
     if found is None:
         raise Refused(f"{name} is '{query[name][:40]}'; it must be a number.")
     return found
+
+
+def route(path: str, handler: Callable[..., Any], method: str = "GET") -> Route:
+    """An address that answers one method."""
+    return Route(path, handler, methods=[method])
 
 
 def reply(values: Any) -> Response:

@@ -8,10 +8,11 @@ from typing import Any
 
 from paddock.core.errors import InputError
 from paddock.core.reading import DamagedError, open_regular, read_bytes
-from paddock.core.results import read_result
+from paddock.core.results import drives_folder, read_result
 from paddock.dashboard.errors import Refused
 from paddock.dashboard.processes import log_file
 from paddock.experiments.run import RunFolder
+from paddock.racing.laps.archive import kept_steps
 from paddock.racing.laps.replay import replay_of
 
 WHICH = ("best", "latest")
@@ -33,7 +34,7 @@ def read_replay_of(run: RunFolder, which: str) -> dict[str, Any] | None:
 
 def describe_ending(run: RunFolder) -> dict[str, Any]:
     """`metrics` and `starts` of the best evaluation, names of `films`, the last lines of the `log`, the `error` that it
-    failed with, and the `traceback` where one was kept."""
+    failed with, the `traceback` where one was kept, and whether drives are kept that a replay can show."""
     try:
         result = read_result(run.result_file("best"))
     except InputError:
@@ -44,6 +45,7 @@ def describe_ending(run: RunFolder) -> dict[str, Any]:
         "log": last_lines(log_file(run)),
         "error": _error(run),
         "traceback": _traceback(run),
+        "can_share": bool(kept_steps(drives_folder(run.path))),
         "command": f"paddock train --resume {run.name}",
     }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from paddock.core.text import printable
-from paddock.dashboard.api import read_json, reply
+from paddock.dashboard.api import read_json, reply, route
 from paddock.dashboard.errors import Refused
 from paddock.dashboard.origins import options_with_origins
 from paddock.dashboard.processes import log_file
@@ -44,9 +43,6 @@ class ResearchApi:
         self._dashboard, self._runs = dashboard, dashboard.runs
 
     def routes(self) -> list[Route]:
-        def route(path: str, handler: Callable[..., Any], method: str = "GET") -> Route:
-            return Route(path, handler, methods=[method])
-
         return [
             route("/api/runs/{id}/labels", self.label, "POST"),
             route("/api/runs/{id}/delete", self.delete, "POST"),

@@ -37,9 +37,9 @@ class Standings:
 
     def _rows(self, track: str, car: str, lap: RecordedLap | None) -> list[dict[str, Any]]:
         rows = [] if lap is None else [{"kind": "classical", "name": "Classical driver", "lap_time": lap.lap_time}]
-        for agent in describe_agents():
-            if (agent["track"], agent["car"]) == (track, car) and agent["lap_time"] is not None:
-                rows.append({"kind": "shipped", "name": "Agent that ships", "lap_time": agent["lap_time"]})
+        shipped = [one["laps_on"][track] for one in describe_agents() if one["car"] == car and track in one["laps_on"]]
+        if shipped:
+            rows.append({"kind": "shipped", "name": "Agent that ships", "lap_time": min(shipped)})
         best: dict[str, float] = {}
         for _, one in people_laps(self._laps_dir):
             if (one.track, one.car) == (track, car):

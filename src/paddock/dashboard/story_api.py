@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
@@ -11,7 +10,7 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
 from paddock.dashboard import catalog, endings
-from paddock.dashboard.api import read_json, reply
+from paddock.dashboard.api import read_json, reply, route
 from paddock.dashboard.errors import Refused
 from paddock.dashboard.experiments import start_options
 from paddock.experiments.run import RunFolder
@@ -31,9 +30,6 @@ class StoryApi:
         self._dashboard, self._runs = dashboard, dashboard.runs
 
     def routes(self) -> list[Route]:
-        def route(path: str, handler: Callable[..., Any], method: str = "GET") -> Route:
-            return Route(path, handler, methods=[method])
-
         return [
             route("/api/agents", self.agents),
             route("/api/showcase", self.showcase),

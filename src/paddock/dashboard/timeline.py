@@ -80,6 +80,16 @@ def shared_page(run: RunFolder, steps: list[str], track: str | None) -> str:
     return share_page(f"{run.name} on {first.track}", road(run, first.road), drives)
 
 
+def shared_race(run: RunFolder) -> str:
+    """The best lap of every driver of a driving session as a page that plays them."""
+    folder = drives_folder(run.path)
+    if not kept_steps(folder):
+        raise Refused("nobody has completed a lap in this drive yet; there is nothing to share.", 404)
+    drives = _evaluation(run, str(kept_steps(folder)[0])).drives
+    found = [drive.drive(drive.driver) for drive in drives]
+    return share_page(f"Race on {drives[0].track}", road(run, drives[0].road), found)
+
+
 def _best(kept: list[dict[str, Any]], track: str | None) -> list[dict[str, Any]]:
     """The evaluation with the quickest lap, or the last one where no lap was completed."""
     timed = [

@@ -88,6 +88,7 @@ export function runMetrics(id, names, axis, points = 2000) {
   const query = new URLSearchParams({ names: names.join(','), axis, points });
   return get(`${run(id)}/metrics?${query}`);
 }
+export const shareAddress = (id) => `${run(id)}/share`;
 export const liveAddress = (id) => `${location.origin.replace(/^http/, 'ws')}${run(id)}/live`;
 export const streamAddress = (id) => `/stream.mjpg?run=${encodeURIComponent(id)}`;
 

@@ -9,12 +9,14 @@ import { ghostColour } from './kit/ghosts.js';
 import { LapTiming } from './lap_timing.js';
 import { Live } from './live.js';
 import { FASTEST_RATE, MODES } from './messages.js';
+import { ShareLink } from './share_link.js';
 import { car } from './snapshots.js';
 import { Stage } from './stage.js';
 import { StartLights } from './start_lights.js';
 
 const SEND_EVERY = 1000 / 60 - 2; // ms
 const SESSION_CAR = 0; // the person's, in a driving session
+const SHARED = new Set(['agent', 'classical']); // ghosts that a drive keeps among its laps
 
 export async function openCockpit(main, { id }, state) {
   const { config, kind } = await get(`/api/runs/${encodeURIComponent(id)}`);
@@ -75,6 +77,7 @@ class Cockpit {
     this.title = html('h1', {}, 'Drive');
     this.restart = button('Restart lap', () => this._reset());
     this.end = button(this.isBeside ? 'Back to the run' : 'End the drive', () => this._leave());
+    this.share = new ShareLink(this.id);
     this.pause = button('Pause', () => act(this.id, this.state.status?.status === 'paused' ? 'resume' : 'pause'), { hidden: true });
     this.notice = html('p', { class: 'soft small' }, this.isBeside
       ? 'You drive in the world in which the agent learns. The classical driver has your car until you take it, and when you leave it.'
@@ -88,7 +91,7 @@ class Cockpit {
       html('div', { class: 'pitwall' }, html('div', { class: 'left' }, this.stage.element),
         html('div', { class: 'right' },
           html('section', { class: 'card' }, html('div', { class: 'row spread' }, this.title, html('span', { class: 'row' }, this.ping, this.chip)),
-            this.modes, this.assistRow, html('div', { class: 'row' }, this.restart, this.pause, this.end),
+            this.modes, this.assistRow, html('div', { class: 'row' }, this.restart, this.pause, this.share.element, this.end),
             this.corrections, this.warning ? html('p', { class: 'warning small' }, this.warning) : null, this.notice),
           this.racing)));
     this._listLaps();
@@ -107,7 +110,7 @@ class Cockpit {
         this.stage.view.follow(this.own);
       },
       snapshot: (snapshot) => { state.snapshot = snapshot; this.stage.push(snapshot); },
-      ghost: (ghost) => { this.stage.setGhost(ghost); this.timing.setGhost(ghost); },
+      ghost: (ghost) => this._ghost(ghost),
       status: (status) => this._status(status),
       event: (row) => state.events.push(row),
       lap: (lap) => this._lap(lap),
@@ -115,6 +118,12 @@ class Cockpit {
       unknown: () => this._gone(),
       link: (isOpen) => { state.connection = isOpen ? 'open' : 'lost'; },
     };
+  }
+
+  _ghost(ghost) {
+    this.stage.setGhost(ghost);
+    this.timing.setGhost(ghost);
+    if (!this.isBeside && SHARED.has(ghost.kind)) this.share.offer(true); // its lap is part of the replay until somebody beats it
   }
 
   _status(status) {
@@ -248,9 +257,11 @@ class Cockpit {
   }
 
   _lap(lap) {
+    if (lap.valid !== false && !this.isBeside) this.share.offer(true);
     if (lap.car !== this.own) return;
     this.state.laps.push(lap);
     this.timing.finish(lap);
+    this.share.element.classList.toggle('strong', this.timing.best !== null);
     toast(`Lap ${lapTime(lap.lap_time)}${lap.valid === false ? ', left the road: not counted' : ''}`,
       lap.valid === false ? 'bad' : 'good');
     this._listLaps();

@@ -102,7 +102,8 @@ function trainedOn({ tracks = [], procedural = 0 }) {
 }
 
 /** What there is to say when an agent is to drive where it never was; null where it knows the road, or nothing is known of it. */
-export function unknownTrack(name, { tracks = [], procedural = 0 }, track) {
+export function unknownTrack(name, { tracks = [], procedural = 0, laps_on: lapsOn = null }, track) {
+  if (lapsOn && tracks.includes(track) && !(track in lapsOn)) return `${name} knows ${track}, but leaves the road there from most starts.`;
   if (!track || tracks.includes(track) || (!procedural && !tracks.length)) return null;
   if (procedural) return `${name} was trained on ${procedural} generated circuits; ${track} is new to it.`;
   return `${name} was trained on ${list(tracks)} only and has never driven ${track}: it may leave the road and stay there. `

@@ -2,7 +2,8 @@
 
 import { get, post } from './api.js';
 import { button, compact, delta, duration, html, isNumber, lapTime, number, replace } from './dom.js';
-import { againstReference } from './standings.js';
+import { ShareLink } from './share_link.js';
+import { againstReference, raceAddress } from './standings.js';
 
 const FAILED = new Set(['failed', 'crashed', 'damaged']), DONE = 'finished';
 const WORDS = { finished: 'finished', stopped: 'was stopped', failed: 'failed', crashed: 'ended without a word', damaged: 'is damaged', pruned: 'was pruned' };
@@ -15,6 +16,7 @@ export class Ending {
     Object.assign(this, { id, isRacing, onresumed });
     this.sentence = html('p', { class: 'standing-sentence' });
     this.status = html('p', { class: 'soft small', role: 'status' });
+    this.share = new ShareLink(id);
     this.problem = html('p', { class: 'problem', role: 'alert', hidden: true });
     this.actions = html('div', { class: 'row ending-actions' });
     this.more = html('div', {});
@@ -30,6 +32,7 @@ export class Ending {
     const ending = await get(address(this.id, 'ending')).catch(() => null);
     if (!ending) return;
     this._sentence(details, ending);
+    this.share.offer(ending.can_share);
     replace(this.more, this._error(ending), this._film(ending), this._laps(ending), log('Log', ending.log, FAILED.has(details.status)),
       log('Traceback', ending.traceback, false), html('p', { class: 'soft small' }, 'In a terminal: ', html('code', {}, ending.command)));
   }
@@ -57,12 +60,12 @@ export class Ending {
       if (isNumber(longest)) found.max_seconds = Math.round(Math.max(longest, details.seconds) * by);
       return found;
     };
-    const race = new URLSearchParams({ opponent: `${this.id}/best` });
     replace(this.actions,
       isDone ? null : this._button('Resume', 'strong', 'Resuming…', () => this._resume({})),
       isDone ? html('span', { class: 'row together' }, this._button('Train longer', 'strong', 'Training continues…', () => this._resume(limits())), factor) : null,
       this._button('Evaluate', '', 'Evaluating 64 starts or episodes…', () => this._evaluate()),
-      this.isRacing ? html('a', { class: 'button', href: `#/drive?${race}` }, 'Race it') : null,
+      this.isRacing ? html('a', { class: 'button', href: raceAddress(this.id) }, 'Race it') : null,
+      this.share.element,
       html('span', { class: 'row', 'data-compare': '' }),
       html('a', { class: 'button', href: `#/new?experiment=${encodeURIComponent(details.experiment ?? '')}` }, 'Start another like it'));
     this._offerComparison(details);

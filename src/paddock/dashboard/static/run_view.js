@@ -45,7 +45,7 @@ class RunPage {
     this.director = new Director(this.stage.view, this.laps);
     this.evaluation = new EvaluationReplay(id, this.stage.view, (isOn) => { state.replay = isOn ? 'evaluation' : null; });
     this.progress = new Progress(details.config?.training);
-    this.standings = new Standings();
+    this.standings = new Standings(this.isRacing ? id : null);
     this.curve = new KeyCurve(details.metric);
     this.stack = new RewardStack();
     this.ending = new Ending(id, { isRacing: this.isRacing, onresumed: () => this._resumed() });
@@ -282,6 +282,7 @@ class RunPage {
     this.lap = Math.min(this.lap ?? Infinity, ...laps.filter(isNumber));
     this.tiles['Best lap'].closest('div').hidden = !isNumber(this.lap);
     this.standings.setBest(this.lap);
+    this.standings.offer(!this.isOver);
     write(this.tiles['Best lap'], lapTime(this.lap));
   }
 

@@ -2,9 +2,12 @@
 
 import { get } from './api.js';
 import { delta, html, isNumber, lapTime, replace } from './dom.js';
+import { ShareLink } from './share_link.js';
 
 const AGAIN = 5000; // ms until what is not complete is asked for again
 const RUN = 'run', TRAINING = 'training';
+
+export const raceAddress = (id) => `#/drive?${new URLSearchParams({ opponent: `${id}/best` })}`;
 
 /** "0:51.070, 3.6 % over the reference lap". */
 export function againstReference(time, reference) {
@@ -15,13 +18,16 @@ export function againstReference(time, reference) {
 }
 
 export class Standings {
-  constructor() {
+  /** id: of a run that can be raced and shared as soon as it has lapped; null where there is none. */
+  constructor(id = null) {
     this.times = new Map(); // kind -> {name, time} of this run and the reference lap
     this.others = [];
     this.sentence = html('p', { class: 'standing-sentence', role: 'status' });
     this.facts = html('p', { class: 'soft small' });
     this.body = html('ol', { class: 'standings' });
-    this.element = html('section', { class: 'card', 'aria-label': 'Standings', hidden: true }, html('h2', {}, 'Standings'), this.sentence, this.facts, this.body);
+    this.share = id ? new ShareLink(id) : null;
+    this.ways = html('div', { class: 'row standing-ways', hidden: true }, id ? [html('a', { class: 'button strong', href: raceAddress(id) }, 'Race it'), this.share.element] : []);
+    this.element = html('section', { class: 'card', 'aria-label': 'Standings', hidden: true }, html('h2', {}, 'Standings'), this.sentence, this.facts, this.body, this.ways);
   }
 
   close() {
@@ -44,6 +50,13 @@ export class Standings {
   /** Best lap of the evaluations, s. */
   setBest(time) {
     this._set(RUN, 'This run, evaluated', time);
+  }
+
+  /** isOffered: the run learns; once it is over, its ending offers the same. */
+  offer(isOffered) {
+    const hasLapped = this.times.has(RUN);
+    this.ways.hidden = !isOffered || !hasLapped;
+    this.share?.offer(hasLapped);
   }
 
   /** Best lap of the training cars while they were watched, s. */

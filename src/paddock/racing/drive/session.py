@@ -16,9 +16,11 @@ from paddock.control import messages as m
 from paddock.control.session import LiveSession
 from paddock.core.errors import InputError
 from paddock.core.pace import RateLimit
+from paddock.core.results import drives_folder
 from paddock.experiments.run import RunFolder, manifest
 from paddock.racing.drive.corrections import Corrections
 from paddock.racing.drive.drivers import HumanInput, PolicyCarDriver
+from paddock.racing.drive.race_record import RaceRecord
 from paddock.racing.drive.recording import Demonstration, LapRecorder
 from paddock.racing.drive.rescue import Rescue
 from paddock.racing.drive.setup import DriveRequest, Grid
@@ -37,6 +39,7 @@ class DrivingSession(LiveSession):
         self._view = grid.env.view
         self._input = HumanInput(grid.env._car)
         self._laps = LapRecorder(grid.env, request.laps_dir, request.driver)
+        self._race = RaceRecord(grid.env, drives_folder(run.path), grid.ghosts)
         demonstration = run.path / "demonstration"
         self._demonstration = Demonstration(
             grid.env, grid.observations, grid.actions, grid.ticks_per_decision, demonstration, request.driver
@@ -67,6 +70,7 @@ class DrivingSession(LiveSession):
 
     def run(self) -> None:
         """From the grid on, until it is stopped or has had no viewer for a while."""
+        self._race.write()
         self.begin()
         super().run()
 
@@ -126,15 +130,22 @@ class DrivingSession(LiveSession):
             self._demonstration.watch(command, reward, is_end=is_complete)
         elif self._corrections is not None and self._mode == "ai":
             self._own.watch(command, reward, is_end=False)
-        self._laps.watch(is_by_hand=is_by_hand, is_sampled=self._tick % self._grid.ticks_per_decision == 0)
+        is_sampled = self._tick % self._grid.ticks_per_decision == 0
+        self._laps.watch(is_by_hand=is_by_hand, is_sampled=is_sampled)
+        self._race.watch(self._names(), is_sampled=is_sampled)
         for car in np.flatnonzero(world.lap_completed):
-            self._announce_lap(int(car), is_by_hand)
+            self._announce_lap(int(car))
         if world.lap_rejected[0]:
             self._laps.restart()
             self.channel.send(m.Lap(car=0, lap_time=self._lap_clock, valid=False))
         self._lap_clock = float(world.time[0] - world.lap_start[0])
 
-    def _announce_lap(self, car: int, is_by_hand: bool) -> None:
+    def _names(self) -> list[str]:
+        """Who drives each car now."""
+        own = self._driver if self._mode == "manual" else f"{self._driver}, {self._mode}"
+        return [own] if self._grid.rival is None else [own, self._grid.rival.name]
+
+    def _announce_lap(self, car: int) -> None:
         world = self._world
         lap_time = float(world.last_lap_time[car])
         sectors = [float(one) for one in world.last_sector_times[car]]
@@ -143,9 +154,8 @@ class DrivingSession(LiveSession):
         if car == 0:
             self._lap_count += 1
             self._best = lap_time if self._best is None else min(self._best, lap_time)
-            driver = self._driver if is_by_hand else f"{self._driver}, {self._mode}"
             self._run.event(
-                "lap", driver=driver, lap_time=round(lap_time, 4), sectors=[round(one, 4) for one in sectors]
+                "lap", driver=self._names()[0], lap_time=round(lap_time, 4), sectors=[round(one, 4) for one in sectors]
             )
         self.channel.send(m.Lap(car=car, lap_time=lap_time, sectors=sectors, deltas=deltas))
 
@@ -159,6 +169,7 @@ class DrivingSession(LiveSession):
         self._demonstration.cut()
         self._own.cut()
         self._laps.restart()
+        self._race.restart()
         self._input.release()
         self._env.reset(seed=0)
         if self._rescue is not None:
