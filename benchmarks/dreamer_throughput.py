@@ -66,7 +66,7 @@ def timed(work: Callable[[], Any], times: int) -> float:
 def recurrent_parts(workflow: Any, batch: dict[str, Any]) -> dict[str, Callable[[], Any]]:
     """What the scans do: the posterior along sequences with its gradient, and imagination without."""
     model = workflow.model
-    sample = prepare_batch(batch, workflow.context.spec.action, torch.device("cpu"), skip=1)
+    sample = prepare_batch(batch, workflow.context.spec.action, skip=1)
     action, is_first = sample["previous_actions"], sample["is_first"]
     seen = torch.randn(T, B, model.encoder.outputs)
 

@@ -47,7 +47,8 @@ def measure(contestant: tuple[Any, Any, dict[str, Any]], updates: int) -> tuple[
     ]
     before, started = [_processor_time(one) for one in processes], time.perf_counter()
     for _ in range(updates):
-        run.ranks.update(run.workflow, "update", batch, phase)
+        with run.ranks.updating(run.workflow, "update", batch, phase) as moved:
+            run.workflow.update(moved, phase=phase)
     wall = (time.perf_counter() - started) / updates
     return wall, max(_processor_time(one) - then for one, then in zip(processes, before, strict=True)) / updates
 

@@ -55,6 +55,12 @@ def collected(make, case, *overrides, run="run"):
     return made, phase
 
 
+def updated(run, hook, batch, phase):
+    """The metrics of one update, as the training loop makes it."""
+    with run.ranks.updating(run.workflow, hook, batch, phase) as moved:
+        return getattr(run.workflow, hook)(moved, phase=phase)
+
+
 def losses_of(run, phase, updates=100):
     """All metrics of so many gradient steps, which every run makes with the same random numbers."""
     buffer, found, start = run.context.buffers[phase.buffer], [], run.counters.updates
@@ -64,7 +70,7 @@ def losses_of(run, phase, updates=100):
         torch.manual_seed(seed := seed + 1)
         batch = rollout or buffer.sample()
         before = run.counters.updates
-        metrics = run.ranks.update(run.workflow, "update", batch, phase)
+        metrics = updated(run, "update", batch, phase)
         run.counters.updates += run.counters.updates == before
         found.append({name: float(value) for name, value in metrics.items()})
     return found

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from paddock.components.optimizers.laprop import LaProp, LaPropConfig
+from paddock.components.optimizers.adam import LaProp, LaPropConfig
 from paddock.core.errors import NonFiniteError
 
 

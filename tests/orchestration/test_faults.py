@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
@@ -14,6 +13,7 @@ from paddock.core.errors import PaddockError
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.checkpoint import CheckpointConfig, CheckpointStore
 from paddock.orchestration.folder_watch import Home
+from warm_program import warm_program
 
 SMALL = [
     "environment.num_envs=2",
@@ -75,10 +75,6 @@ gymnasium.register("Bad-v0", entry_point="bad_environments:Bad")
 '''
 
 
-def command(*arguments):
-    return [sys.executable, "-m", "paddock", "train", *arguments]
-
-
 STARTED = []
 
 
@@ -94,11 +90,8 @@ def nothing_goes_on():
 
 
 def start(folder, *arguments):
-    with (folder / "output.txt").open("a") as output:
-        process = subprocess.Popen(
-            command(*arguments), cwd=folder, stdout=output, stderr=output, start_new_session=True,
-            env={**os.environ, "COLUMNS": "500", "PYTHONPATH": f"{folder}:{os.environ.get('PYTHONPATH', '')}"},
-        )  # fmt: skip
+    environment = {**os.environ, "COLUMNS": "500", "PYTHONPATH": f"{folder}:{os.environ.get('PYTHONPATH', '')}"}
+    process = warm_program().start(["train", *arguments], folder, folder / "output.txt", environment)
     STARTED.append(process)
     return process
 

@@ -4,8 +4,6 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -14,6 +12,7 @@ import torch
 from paddock.experiments.run import RunFolder
 from paddock.orchestration.checkpoint import CheckpointConfig, CheckpointStore
 from paddock.orchestration.seal import read_seal, write_seal
+from warm_program import warm_program
 
 SMALL = [
     "workflow.rollout_steps=256",
@@ -23,7 +22,7 @@ SMALL = [
     "logging.every_steps=500",
     "logging.tensorboard=false",
     "evaluation.episodes=3",
-    "training.total_steps=16_000",
+    "training.total_steps=10_000",
 ]
 NORMALIZED = [
     "environment.id=Pendulum-v1",
@@ -33,14 +32,14 @@ NORMALIZED = [
 ]
 CASES = {
     "normalised": (NORMALIZED, [signal.SIGKILL, signal.SIGTERM, signal.SIGKILL]),
+    "pipeline": ([*NORMALIZED, "pipeline=on"], [signal.SIGKILL, signal.SIGTERM]),
     "next-step autoreset": (["environment.vectorization=custom"], [signal.SIGINT, signal.SIGKILL]),
 }
 
 
 def start(folder, *arguments):
-    command = [sys.executable, "-m", "paddock", "train", *arguments]
-    with (folder / "output.txt").open("a") as output:
-        return subprocess.Popen(command, cwd=folder, stdout=output, stderr=output, env={**os.environ, "COLUMNS": "200"})
+    environment = {**os.environ, "COLUMNS": "200"}
+    return warm_program().start(["train", *arguments], folder, folder / "output.txt", environment)
 
 
 def finish(folder, *arguments):
@@ -68,6 +67,7 @@ def final_state(folder):
     state = CheckpointStore(the_run(folder).checkpoints, CheckpointConfig()).load().state
     for clock in ("seconds", "metrics", "metrics_position"):
         state.pop(clock)
+    state["collector"].get("result", {"metrics": {}})["metrics"].pop("collect/steps_per_second", None)
     return state
 
 

@@ -20,8 +20,7 @@ from paddock.components.dynamics import protocol, world_model
 from paddock.components.dynamics.latent_dynamics import LatentModel
 from paddock.components.dynamics.mdn_world_model import MDNWorldModel
 from paddock.components.dynamics.told import TOLD
-from paddock.components.optimizers.adam import Adam
-from paddock.components.optimizers.laprop import LaProp
+from paddock.components.optimizers.adam import Adam, LaProp
 from paddock.components.optimizers.optimizer import Optimizer
 from paddock.evaluation.evaluator import Evaluator, evaluate
 from paddock.racing.laps.evaluator import LapEvaluator

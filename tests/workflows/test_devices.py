@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import tiny_tasks  # noqa: F401 - registers the task
-from learner_cases import CASES, SMALL_DREAMER
+from learner_cases import CASES, SMALL_DREAMER, updated
 from paddock.components.devices import choose_device, to_device
 from paddock.core.errors import InputError
 from pretended_device import pretended_device
@@ -54,7 +54,7 @@ def test_device_is_kept_by_every_workflow(prepared, name):
         assert all(one.device.type == device for one in parameters)
         before = [one.detach().clone() for one in parameters]
         for hook in hooks:
-            metrics = run.ranks.update(run.workflow, hook, run.context.buffers[phase.buffer].sample(), phase)
+            metrics = updated(run, hook, run.context.buffers[phase.buffer].sample(), phase)
             assert all(math.isfinite(float(value)) for value in metrics.values())
         assert any((one != old).any().item() for one, old in zip(parameters, before, strict=True))
         run.workflow.collect_step(2, phase=phase)
@@ -99,7 +99,7 @@ def test_precision_bfloat16_learns_and_keeps_single_precision_parameters(prepare
         chosen = [f"precision={precision}", *single]
         run, phase, _ = learner(lambda *given, p=precision: prepared(*given, run=p), name, *chosen)
         torch.manual_seed(0)
-        metrics = run.ranks.update(run.workflow, "update", run.context.buffers[phase.buffer].sample(), phase)
+        metrics = updated(run, "update", run.context.buffers[phase.buffer].sample(), phase)
         found[precision] = {key: float(value) for key, value in metrics.items()}
         parameters = [one for part in run.context.components.values() for one in part.parameters()]
         assert all(one.dtype == torch.float32 for one in parameters)

@@ -171,7 +171,7 @@ def test_rows_become_what_an_action_led_to():
         "truncated": torch.tensor([[False, False, True, False], [False] * 4]),
     }
     steer = ArraySpec(shape=(1,), dtype="float32", low=-1.0, high=1.0)
-    seen = prepare_batch(rows, steer, torch.device("cpu"), skip=1)
+    seen = prepare_batch(rows, steer, skip=1)
     assert seen["observation"]["observation"][:, 0, 0].tolist() == [1, 2, 3]
     assert (8 * seen["previous_actions"][:, 0, 0]).tolist() == [0, 1, 2]
     assert (8 * seen["action"][:, 0, 0]).tolist() == [1, 2, 3]

@@ -1,20 +1,26 @@
-"""Actions: as the vectors that models read, and distributions over them on raw network outputs.
+"""Actions: as the vectors that models read, distributions over them on raw network outputs, and random numbers.
 
 A vector holds numbers in [-1, 1], or a choice as one of K. Distributions are light enough to be used inside a loop.
+Of a batch that is worked on in pieces every piece gets the random numbers that its rows have in the whole: it draws for
+all rows and keeps its own, so that neither ranks nor pieces change what is drawn, and all generators stand at the same
+place afterwards.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from paddock.components import draws
 from paddock.core.specs import ArraySpec
 
+Shape = tuple[int, ...]
 LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
 LOG_TWO = math.log(2)
 
@@ -56,7 +62,7 @@ class Gaussian:
         return Gaussian(self.mean[index], self.log_std.expand_as(self.mean)[index])
 
     def sample(self) -> Tensor:
-        return torch.addcmul(self.mean, self.log_std.exp(), draws.normal_like(self.mean))
+        return torch.addcmul(self.mean, self.log_std.exp(), normal_like(self.mean))
 
     def mode(self) -> Tensor:
         return self.mean
@@ -114,7 +120,7 @@ class Categorical:
     def sample(self) -> Tensor:
         # The Gumbel-max trick: an exponential draw a choice, no normalisation. Drawn in single precision even
         # under autocast, where the tails of half precision would forbid rare choices.
-        noise = draws.exponential_like(self.logits)
+        noise = exponential_like(self.logits)
         return (self.logits - noise.log()).argmax(-1)
 
     def mode(self) -> Tensor:
@@ -127,3 +133,73 @@ class Categorical:
     def entropy(self) -> Tensor:
         log_probabilities = self.logits.log_softmax(-1)
         return -(log_probabilities.exp() * log_probabilities).sum(-1)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows `start` to `stop` of `whole`; with `outer` a flat batch holds that many times as many, outer axis first."""
+
+    start: int
+    stop: int
+    whole: int
+    outer: int = 1
+
+
+_rows: ContextVar[Rows | None] = ContextVar("rows", default=None)
+
+
+@contextmanager
+def only_rows(start: int, stop: int, whole: int) -> Iterator[None]:
+    """Inside, batches are these rows of a whole one."""
+    token = _rows.set(Rows(start, stop, whole))
+    try:
+        yield
+    finally:
+        _rows.reset(token)
+
+
+@contextmanager
+def flattened(outer: int) -> Iterator[None]:
+    """Inside, batches are [outer, rows] laid end to end."""
+    rows = _rows.get()
+    token = _rows.set(rows and replace(rows, outer=outer))
+    try:
+        yield
+    finally:
+        _rows.reset(token)
+
+
+def drawn(draw: Callable[[Shape], Tensor], shape: Shape, axis: int = 0) -> Tensor:
+    """`draw(shape)`, whose rows are along `axis`."""
+    rows = _rows.get()
+    if rows is None:
+        return draw(shape)
+    mine = rows.stop - rows.start
+    before, after = shape[:axis], shape[axis + 1 :]
+    assert shape[axis] == rows.outer * mine, f"{shape} has {shape[axis]} rows, not {rows.outer} x {mine}"
+    whole = draw((*before, rows.outer * rows.whole, *after)).view(*before, rows.outer, rows.whole, *after)
+    return whole.narrow(axis + 1, rows.start, mine).reshape(shape)
+
+
+def draw_normal(shape: Shape, device: torch.device, axis: int = 0) -> Tensor:
+    """Standard normal numbers."""
+    return drawn(lambda whole: torch.randn(whole, device=device), shape, axis)
+
+
+def draw_uniform(shape: Shape, device: torch.device, axis: int = 0) -> Tensor:
+    """Uniform numbers in [0, 1)."""
+    return drawn(lambda whole: torch.rand(whole, device=device), shape, axis)
+
+
+def normal_like(tensor: Tensor) -> Tensor:
+    """Standard normal numbers of a tensor's shape and type, rows first."""
+    if _rows.get() is None:
+        return torch.randn_like(tensor)
+    return drawn(lambda whole: torch.randn(whole, dtype=tensor.dtype, device=tensor.device), tensor.shape)
+
+
+def exponential_like(tensor: Tensor) -> Tensor:
+    """Exponential numbers of a tensor's shape with a rate of 1, rows first, in single precision."""
+    if _rows.get() is None:
+        return torch.empty_like(tensor, dtype=torch.float32).exponential_()
+    return drawn(lambda whole: torch.empty(whole, device=tensor.device).exponential_(), tensor.shape)

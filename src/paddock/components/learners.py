@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, distributed
 
-from paddock.components.draws import only_rows
+from paddock.components.actions import only_rows
 from paddock.core.errors import PaddockError
 from paddock.core.trees import map_tree
 
@@ -32,7 +32,7 @@ class LearnerLostError(PaddockError):
 
 
 class _Recorded(Exception):
-    """Ends a pass that only had to find out what `whole` needs."""
+    """Ends a pass that only had to find out what `whole_of` needs."""
 
 
 class Learners:
@@ -67,7 +67,7 @@ class Learners:
 
         It gives a tuple: a dict of means over the rows first, then any of gradients of such means (a sequence) and of
         tensors by row (a tensor, or a dict of them, with rows along `axis`). `weigh` says how much rows count, by
-        default their number. A function that calls `whole` `sees_whole`.
+        default their number. A function that uses `whole_of` `sees_whole`.
         """
         self._seen, self._size = None, _rows_of(trees[0], axis)
         state = _random_state(trees[0])
@@ -83,17 +83,33 @@ class Learners:
             self._halve()
             _set_random_state(state)
 
-    def whole(self, values: Tensor, axis: int, function: Callable[[Tensor], Any]) -> Any:
-        """Inside of `mean`: `function` of the whole batch's values, of which these are the piece's, without gradient.
+    def mean_of(
+        self,
+        function: Function,
+        *,
+        axis: int = 0,
+        weigh: Callable[..., float] | None = None,
+        sees_whole: bool = False,
+    ) -> Function:
+        """`mean` of this function, for whole trees; the function itself where nothing can ever be shared."""
+        if self._is_alone:
+            return function
+        return partial(self.mean, function, axis=axis, weigh=weigh, sees_whole=sees_whole)
 
-        It is called once for all pieces. A function of `mean` may call this once.
+    def whole_of(self, function: Callable[[Tensor], Any], axis: int) -> Callable[[Tensor], Any]:
+        """For use inside of `mean`: called with a piece's values (rows along `axis`, without a gradient), it gives
+        `function` of the whole batch's; the function itself where nothing can ever be shared.
+
+        It is called once for all pieces. A function of `mean` may call one such once.
         """
+        return function if self._is_alone else partial(self._whole, function, axis)
+
+    def _whole(self, function: Callable[[Tensor], Any], axis: int, values: Tensor) -> Any:
         if self._seen is None:
             if self._recording is not None:
-                self._recording.append((values.detach(), axis, function))
+                self._recording.append((values, axis, function))
                 raise _Recorded
-            mine = values.detach()
-            self._seen = function(mine if self.count == 1 else self._joined([mine], axis))
+            self._seen = function(values if self.count == 1 else self._joined([values], axis))
         return self._seen
 
     def copy_from_first(self, tensors: Sequence[Tensor]) -> None:
@@ -142,6 +158,11 @@ class Learners:
         if recorded:
             _, axis, then = recorded[0]
             self._seen = then(self._joined([values for values, _, _ in recorded], axis))
+
+    @property
+    def _is_alone(self) -> bool:
+        """Whether this rank works on whole batches as long as it lives: only a GPU's memory runs out on the way."""
+        return self.count == 1 and self.accumulate == 1 and not gpu_may_run_out()
 
     @property
     def _counts(self) -> bool:
@@ -236,6 +257,11 @@ def answered(operation: Callable[..., Any], *arguments: Any) -> None:
         operation(*arguments)
     except RuntimeError as error:
         raise LearnerLostError(f"another learner does not answer any more: {_first_line(error)}") from error
+
+
+def gpu_may_run_out() -> bool:
+    """Whether there is a GPU, on which a batch that is too large for its memory can be worked on in pieces."""
+    return torch.cuda.is_available()
 
 
 def _first_line(error: Exception) -> str:

@@ -6,7 +6,7 @@ OWN = "paddock."
 MODULES = {
     "components.controllers.actions": "components.actions",
     "components.controllers.imagination": "components.dynamics.imagination",
-    "components.laprop": "components.optimizers.laprop",
+    "components.laprop": "components.optimizers.adam",
     "components.networks.action_values": "components.controllers.action_values",
     "components.networks.critics": "components.controllers.critics",
     "components.networks.deterministic_policy": "components.controllers.deterministic_policy",
@@ -17,6 +17,7 @@ MODULES = {
     "components.networks.scaling": "components.networks.heads",
     "components.networks.squashed_policy": "components.controllers.squashed_policy",
     "components.optimizers": "components.optimizers.adam",
+    "components.optimizers.laprop": "components.optimizers.adam",
     "components.return_computers.return_scale": "components.normalizers",
     "core.home": "core.paths",
     "dashboard.book": "dashboard.runs",

@@ -61,9 +61,20 @@ def set_random_state(state: dict[str, Any]) -> None:
 
 @contextmanager
 def forked_random(seed: int) -> Iterator[None]:
-    """Inside, torch draws from `seed`, on every device; afterwards all global generators are where they were."""
+    """Inside, torch draws from `seed`, on every device; afterwards all global generators are where they were. In a
+    thread that draws from a generator of its own (`core.own_random`), that one is seeded and put back instead."""
     import torch
 
+    from paddock.core.own_random import own_generator
+
+    if (own := own_generator()) is not None:
+        before = own.get_state()
+        own.manual_seed(seed)
+        try:
+            yield
+        finally:
+            own.set_state(before)
+        return
     state = get_random_state()
     torch.manual_seed(seed)
     try:

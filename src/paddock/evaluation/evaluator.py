@@ -28,6 +28,7 @@ class EvaluationConfig(Schema):
     deterministic: bool = True
     stochastic: bool = False
     video: bool = False
+    beside: bool = False
     metric: str = "eval/return"
     records: dict[str, Literal["high", "low"]] = Field(default_factory=dict)
     evaluator: Part | None = None

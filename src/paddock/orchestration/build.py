@@ -32,6 +32,7 @@ from paddock.orchestration.metrics import Metrics
 from paddock.orchestration.monitoring.monitor import Monitor
 from paddock.orchestration.orchestrator import Orchestrator
 from paddock.orchestration.phase_scheduler import PhaseScheduler
+from paddock.orchestration.pipelining import with_pipeline
 from paddock.orchestration.policies import PolicyStore
 from paddock.orchestration.schema import ExperimentConfig
 from paddock.orchestration.sizes import allocated, check_copies, check_parts
@@ -70,17 +71,19 @@ def build(config: ExperimentConfig, run: RunFolder, console: Console, ranks: Ran
         controllers=controllers,
         updates=lambda: counters.updates,
     )
+    buffers = {
+        name: allocated(f"buffers.{name}", partial(instantiate, part, spec, columns))
+        for name, part in config.buffers.items()
+    }
+    experience = with_pipeline(config, instantiate(config.experience, given), components, controllers, buffers)
     context = WorkflowContext(
         config=config.workflow,
         device=device,
         components=components,
-        buffers={
-            name: allocated(f"buffers.{name}", partial(instantiate, part, spec, columns))
-            for name, part in config.buffers.items()
-        },
+        buffers=buffers,
         optimizers={name: instantiate(part, components) for name, part in config.optimizers.items()},
         controllers=controllers,
-        experience=instantiate(config.experience, given),
+        experience=experience,
         spec=spec,
         counters=counters,
         total_steps=config.training.total_steps,

@@ -20,13 +20,13 @@ from paddock.core.errors import InputError, NonFiniteError, PaddockError
 from paddock.core.seeding import get_random_state, set_random_state
 from paddock.core.trees import save_tree
 from paddock.environments.calls import CutOff, EnvironmentFailure
-from paddock.evaluation.evaluator import record_video
-from paddock.evaluation.results import Scores, keep_drives, keep_result
+from paddock.evaluation.results import Scores
 from paddock.experiments.run import RunFolder
 from paddock.experiments.store.store import register
 from paddock.orchestration import endings
 from paddock.orchestration.checkpoint import Checkpoint
 from paddock.orchestration.collaborators import Collaborators
+from paddock.orchestration.evaluating import BesideTraining, measure
 from paddock.orchestration.loggers import JsonLines, Logger, Row, rewind_log
 from paddock.orchestration.pauses import Pauses
 from paddock.orchestration.phase_scheduler import COLLECT, EVALUATE, Action, PhaseConfig
@@ -35,6 +35,7 @@ from paddock.orchestration.schema import ExperimentConfig
 from paddock.orchestration.served_run import OrchestratedRun
 from paddock.orchestration.stopwatch import Stopwatch
 from paddock.orchestration.terminal import STOPPING, Standing, Terminal
+from paddock.rollout.actor import ActorModule
 from paddock.workflows.base import Workflow, needs_batch
 from paddock.workflows.context import Counters, WorkflowContext
 
@@ -91,12 +92,12 @@ class Orchestrator:
         self._is_save_wanted = False
         self.is_paused = False
         self.ends_after: int | None = None  # agent steps, where the run has to end before its configuration says
-        self._scores = Scores()
+        self._scores, self._beside = Scores(), BesideTraining()
         self._last_evaluation: dict[str, Any] | None = None
         self._entered: str | None = None  # the phase of what was last done, which the next row is about
         self._seconds_before = 0.0
         self.service = given.make_service(OrchestratedRun(self))
-        self._pauses = Pauses(self, self._save)
+        self._pauses = Pauses(self, self.save)
 
     def run(self) -> Outcome:
         """Train to the end, or until asked to stop; either way everything is saved and closed."""
@@ -135,17 +136,10 @@ class Orchestrator:
 
     def _close(self) -> None:
         """Whatever cannot be closed must not hide how the run ended, nor keep the rest from being closed."""
-        loggers = [logger.close for logger in self._loggers]
-        for close in [
-            *loggers,
-            self.monitor.close,
-            self.service.close,
-            self.home.close,
-            self.ranks.close,
-            self.context.experience.close,
-        ]:
+        around: list[Any] = [self.monitor, self.service, self.home, self.ranks, self.context.experience]
+        for part in [self._beside, *self._loggers, *around]:
             try:
-                close()
+                part.close()
             except Exception as error:
                 log.warning("closing the run: %s: %s", type(error).__name__, error)
         register(self.run_folder)
@@ -176,7 +170,7 @@ class Orchestrator:
                 entered, self._entered = action.phase, action.phase.name
             self._perform(action)
             if self._is_checkpoint_due():
-                self._save()
+                self.save()
             self.service.handle_requests()
             if self.control.pause_requested_by is not None:
                 self._pauses.on_request()
@@ -196,8 +190,10 @@ class Orchestrator:
             self.scheduler.skip()
         else:
             before = self.counters.updates
-            with self._keeping_faults(action, batch), self._stopwatch.timing("update"), self.diagnostics.watching():
-                metrics = self.ranks.update(self.workflow, action.hook, batch, action.phase)
+            keeping, watching = self._keeping_faults(action, batch), self.diagnostics.watching()
+            together = self.ranks.updating(self.workflow, action.hook, batch, action.phase)
+            with keeping, self._stopwatch.timing("update"), watching, together as moved:
+                metrics = hook(moved, phase=action.phase)
             self.metrics.add(metrics)
             self.metrics.add(self.diagnostics.statistics())
             if self.counters.updates == before:
@@ -251,44 +247,42 @@ class Orchestrator:
             ) from error
 
     def _evaluate(self) -> None:
+        self._take_evaluation()
+        settings, actor, counters = self.config.evaluation, self.workflow.actor(), asdict(self.counters)
+        best, names = self._scores.best, self._policies.names()
+
+        def measured(policy: ActorModule) -> dict[str, float]:
+            given = self.make_eval_env, settings, self._evaluator, self._probes
+            return measure(policy, *given, run=self.run_folder, counters=counters, best_score=best, policies=names)
+
+        if settings.beside:
+            self._beside.start(measured, actor, counters, self._entered or "")
+            return
         with self._stopwatch.timing("evaluate"):
-            settings, actor = self.config.evaluation, self.workflow.actor()
-            modes = {"eval/": True} if settings.deterministic else {}
-            modes |= {"eval/stochastic_" if modes else "eval/": False} if settings.stochastic or not modes else {}
-            results: dict[str, float] = {}
-            for prefix, deterministic in modes.items():
-                evaluation = self._evaluator(
-                    actor,
-                    self.make_eval_env,
-                    episodes=settings.episodes,
-                    seed=settings.seed,
-                    deterministic=deterministic,
-                )
-                results |= evaluation.metrics(prefix)
-                if prefix == "eval/":
-                    counters, best = asdict(self.counters), self._scores.best
-                    keep_result(
-                        self.run_folder.results, self._evaluator, evaluation, settings, counters, best_score=best
-                    )
-                    steps, names = self.counters.agent_steps, self._policies.names()
-                    keep_drives(self.run_folder.path, self._evaluator, evaluation, steps, names)
-            for probe in self._probes:
-                results |= probe(actor, self.make_eval_env, seed=settings.seed)
-            if settings.video:
-                file = self.run_folder.videos / f"step-{self.counters.agent_steps:012d}.mp4"
-                record = getattr(self._evaluator, "record_video", record_video)
-                record(actor, self.make_eval_env, file, seed=settings.seed)
+            results = measured(actor)
         self.home.check()
-        score = results.get(settings.metric)
+        self._judge(actor, results, counters)
+        self.metrics.add(results)
+
+    def _take_evaluation(self) -> None:
+        """Wait for the evaluation beside training, if there is one, and log it at the step that it belongs to."""
+        with self._stopwatch.timing("evaluate"):
+            found = self._beside.take()
+        if found is not None:
+            self._judge(found.actor, found.results, found.counters)
+            self._log_row(Row(found.counters, found.phase, self.seconds, found.results))
+
+    def _judge(self, actor: ActorModule, results: dict[str, float], counters: Mapping[str, int]) -> None:
+        """Keep what an evaluation says of the policy, and the policy where it is a good one."""
+        score, steps = results.get(self.config.evaluation.metric), counters["agent_steps"]
         if score is not None:
             results["eval/kept"] = self._scores.kept(score)
-        self.metrics.add(results)
         self.metrics.latest.update(results)
-        self._last_evaluation = {**asdict(self.counters), "score": score}
-        self.run_folder.event("evaluation", agent_steps=self.counters.agent_steps, **results)
-        self._policies.keep_if_improved(actor, results, agent_steps=self.counters.agent_steps)
+        self._last_evaluation = {**counters, "score": score}
+        self.run_folder.event("evaluation", agent_steps=steps, **results)
+        self._policies.keep_if_improved(actor, results, agent_steps=steps)
         if score is not None and self._scores.add(score):
-            self._export(BEST, results)
+            self._policies.export(actor, BEST, agent_steps=steps, metrics=dict(results))
             self._is_save_wanted = True  # once the scheduler knows that this evaluation is over
 
     def leave_out(self, seconds: float) -> None:
@@ -321,14 +315,17 @@ class Orchestrator:
         return any(due)
 
     def _log(self, phase: str) -> None:
+        self._take_evaluation()
         if means := self.metrics.flush():
             means |= self.monitor.take_sample()
             self.metrics.latest.update(means)
-            row = Row(asdict(self.counters), phase, self.seconds, means)
-            self.home.check()
-            for logger in self._loggers:
-                logger.log(row)
-            self.monitor.check(means, self.metrics.latest)
+            self._log_row(Row(asdict(self.counters), phase, self.seconds, means))
+
+    def _log_row(self, row: Row) -> None:
+        self.home.check()
+        for logger in self._loggers:
+            logger.log(row)
+        self.monitor.check(row.metrics, self.metrics.latest)
 
     def _is_checkpoint_due(self) -> bool:
         by_steps = self._is_save_due is not None and self._is_save_due(self.counters.agent_steps)
@@ -337,12 +334,10 @@ class Orchestrator:
             self._is_save_wanted or by_steps or (every is not None and time.perf_counter() - self._last_save >= every)
         )
 
-    def _save(self) -> None:
-        self.save()
-
     def save(self, **info: Any) -> Path:
         """Write a checkpoint, with more to be known of it if given."""
         self.home.check()
+        self._take_evaluation()
         try:
             with self._stopwatch.timing("checkpoint"):
                 path = self._write_checkpoint(info)
@@ -434,6 +429,7 @@ class Orchestrator:
 
     def _finish(self) -> Outcome:
         """Evaluate the final policy, save, and say how it went."""
+        self._take_evaluation()
         asked = self.control.stop_requested_by
         phase = self.scheduler.current_phase() or list(self.config.training.phases.values())[-1]
         evaluates = any(
@@ -446,8 +442,9 @@ class Orchestrator:
             self._evaluate()
         if asked is None:  # Else the means go on to gather in the checkpoint, as if nobody had asked.
             self._log(phase.name)
-        self._save()
-        self._export(LATEST, self.metrics.latest)
+        self.save()
+        steps, latest = self.counters.agent_steps, dict(self.metrics.latest)
+        self._policies.export(self.workflow.actor(), LATEST, agent_steps=steps, metrics=latest)
         status = "stopped" if asked else "finished"
         self.run_folder.event(status, agent_steps=self.counters.agent_steps, by=asked)
         seconds = self._write_ending(status, self.run_folder)
@@ -466,13 +463,9 @@ class Orchestrator:
 
     def save_by_hand(self, name: str | None) -> str:
         """Save everything, and the policy under a name of its own; which one."""
-        self._save()
+        self.save()
         metrics, steps = self.metrics.latest, self.counters.agent_steps
         return self._policies.save_by_hand(self.workflow.actor(), name, metrics, agent_steps=steps)
-
-    def _export(self, name: str, metrics: Mapping[str, float]) -> None:
-        steps = self.counters.agent_steps
-        self._policies.export(self.workflow.actor(), name, agent_steps=steps, metrics=dict(metrics))
 
     def _write_ending(self, status: str, run: RunFolder, **more: Any) -> float:
         """Note how the run ended; gives the wall clock of its training as noted, so that there is one such number."""

@@ -15,14 +15,21 @@ from paddock.core.errors import did_you_mean
 from paddock.environments.base import EnvironmentConfig
 from paddock.evaluation.evaluator import EvaluationConfig
 from paddock.orchestration.checkpoint import CheckpointConfig
+from paddock.orchestration.evaluating import refusal
 from paddock.orchestration.loggers import LoggingConfig
 from paddock.orchestration.monitoring.monitor import MonitoringConfig
 from paddock.orchestration.phase_scheduler import COLLECT, EVALUATE, PhaseConfig, with_names
 from paddock.rollout.collector import LocalConfig
 from paddock.rollout.experience import ExperienceConfig
+from paddock.rollout.pipeline import PipelineMode
 from paddock.workflows.base import needs_batch
 
 LOCAL_EXPERIENCE = "paddock.rollout.collector.local"
+
+
+def _on_or_off(value: Any) -> Any:
+    """YAML reads a bare on or off as true or false."""
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
 
 
 class TrainingConfig(Schema):
@@ -64,6 +71,7 @@ class ExperimentConfig(Schema):
     threads: int = Field(ge=1)
     learners: int = Field(default=1, ge=1)
     updates: UpdatesConfig = Field(default_factory=lambda: UpdatesConfig())
+    pipeline: Annotated[PipelineMode, BeforeValidator(_on_or_off)] = "off"
     debug: bool
     initial_weights: dict[Name, str] = Field(default_factory=dict)
     environment: Annotated[SerializeAsAny[EnvironmentConfig], BeforeValidator(validate_target)]
@@ -103,6 +111,8 @@ class ExperimentConfig(Schema):
         if is_endless and not phases[-1].has_end:
             problems.append("the run never ends; set training.total_steps, training.max_seconds or a phase's duration")
         problems += self._problems_of_learners()
+        if self.evaluation.beside and (problem := refusal({phase.name: phase.until for phase in phases})):
+            problems.append(problem)
         problems += [
             f"initial_weights names the component '{name}', which is not there.{did_you_mean(name, self.components)}"
             f" There are: {', '.join(self.components)}"

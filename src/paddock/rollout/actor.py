@@ -238,6 +238,10 @@ class PolicyActor(ActorModule):
             distribution = policy(seen)
         return (distribution.mode() if deterministic else distribution.sample()), state
 
+    def log_prob(self, observation: Observation, action: Tensor) -> Tensor:
+        """Of actions [N, ...] at observation parts [N, ...], for a policy without a memory: [N]."""
+        return self.parts[self._policy](self.parts[self._normalizer](observation)).log_prob(action)
+
 
 class RandomActorConfig(TargetSchema):
     """Nothing to choose."""

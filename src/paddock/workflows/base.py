@@ -51,6 +51,7 @@ class Workflow:
 
     context: WorkflowContext
     actions: Literal["continuous", "discrete"] | None = None  # What it can choose among; None is either.
+    can_pipeline = True  # Whether the next round may be collected while it learns from the last one.
     splits_updates = False  # Whether its updates share their batches by `context.learners`.
 
     def __init__(self, config: TargetSchema) -> None:

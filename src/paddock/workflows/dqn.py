@@ -94,7 +94,7 @@ class DQN(ReplayWorkflow):
         if "probability" in batch:
             start, end = self.config.beta
             beta = start + self.context.progress * (end - start)
-            sample["weight"] = importance_weights(batch["probability"], len(buffer), beta).to(self.context.device)
+            sample["weight"] = importance_weights(batch["probability"], len(buffer), beta)
         # Fractions are drawn out here, so that a compiled update draws the same numbers as a plain one.
         if self.values.is_distributional:
             shape = (len(sample["reward"]), self.config.quantiles + self.config.target_quantiles)

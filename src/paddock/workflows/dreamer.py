@@ -15,9 +15,8 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from paddock.components.actions import Categorical, SquashedGaussian, to_vector
+from paddock.components.actions import Categorical, SquashedGaussian, flattened, normal_like, to_vector
 from paddock.components.controllers.latent_control import Distribution
-from paddock.components.draws import flattened, normal_like
 from paddock.components.learning import TargetNetwork, is_frozen
 from paddock.components.optimizers.optimizer import Gradients
 from paddock.components.return_computers.td_lambda import lambda_returns
@@ -29,9 +28,9 @@ from paddock.workflows.world_model_update import (
     Sample,
     WorldModelLossConfig,
     WorldModelScales,
+    WorldModelUpdate,
     observe,
     prepare_batch,
-    update_world_model,
 )
 
 CONTROLLER_LOSSES = ("policy", "value")
@@ -102,6 +101,10 @@ class Dreamer(Workflow):
         self.reinforce_share = float(is_discrete) if share is None else share
         self.by_dynamics = self.reinforce_share < 1
         self.needs_slow = self.config.slow_regularizer or self.config.baseline == "slow_value"
+        optimizer, learners = self.optimizers["world_model"], context.learners
+        self.learn_model = WorldModelUpdate(self.model, optimizer, self.config, self.model_scales, learners)
+        self.controller_gradients = learners.mean_of(self._controller_gradients, axis=1, sees_whole=True)
+        self.scale_of = learners.whole_of(self._scale_of, axis=2)
 
     @property
     def kind(self) -> str:
@@ -112,12 +115,12 @@ class Dreamer(Workflow):
         sample = self._prepare(batch)
         losses = {*self.model_scales, *CONTROLLER_LOSSES}
         assert losses == self.scales.keys(), f"losses {sorted(losses)}, scales {sorted(self.scales)}"
-        latents, metrics = self._learn_model(sample)
+        latents, metrics = self.learn_model(sample)
         return metrics | self._learn_controller(latents, sample)
 
     def update_world_model(self, batch: Sample, *, phase: Phase) -> Metrics:
         """One step of the world model alone."""
-        return self._learn_model(self._prepare(batch))[1]
+        return self.learn_model(self._prepare(batch))[1]
 
     def update_controller(self, batch: Sample, *, phase: Phase) -> Metrics:
         """One step of policy and value alone, from states that the world model finds in the batch."""
@@ -139,11 +142,7 @@ class Dreamer(Workflow):
 
     def _prepare(self, batch: Sample) -> Sample:
         """[T, B, ...] of T + 1 rows, the first of which lends its action."""
-        return prepare_batch(batch, self.context.spec.action, self.context.device, skip=1)
-
-    def _learn_model(self, sample: Sample) -> tuple[Latent, Metrics]:
-        optimizer, learners = self.optimizers["world_model"], self.context.learners
-        return update_world_model(self.model, optimizer, sample, self.config, self.model_scales, learners)
+        return prepare_batch(batch, self.context.spec.action, skip=1)
 
     def _learn_controller(self, latents: Latent, sample: Sample) -> Metrics:
         """Imagine from every state, then one step of the policy and one of the value."""
@@ -156,9 +155,7 @@ class Dreamer(Workflow):
             starts = map_tree(lambda part: part[chosen][None], starts)
         else:
             starts |= {name: sample[name] for name in ("reward", "is_last")}
-        metrics, policy_gradients, value_gradients = self.context.learners.mean(
-            self._controller_gradients, starts, axis=1, sees_whole=True
-        )
+        metrics, policy_gradients, value_gradients = self.controller_gradients(starts)
         self.context.counters.imagined_steps += config.horizon * starts["continue"].numel()
         metrics = self._descend("policy", metrics, policy_gradients)
         metrics = self._descend("value", metrics, value_gradients)
@@ -187,7 +184,7 @@ class Dreamer(Workflow):
         with torch.set_grad_enabled(by_dynamics):
             R, w = imagined_returns(dream.reward, dream.continues, baseline, gamma=config.gamma, lambda_=config.lambda_)
         target, w = R.detach(), w.detach()
-        S = self.context.learners.whole(target.unflatten(1, shape), 2, self._scale_of)
+        S = self.scale_of(target.unflatten(1, shape))
 
         # Actor: Eq. 11, arXiv:2301.04104; Eq. 6, arXiv:2010.02193, where gradients run through the dynamics.
         pi = self.policy(dream.features[:-1].detach())

@@ -89,7 +89,7 @@ class LatentActor(Workflow):
 
     def update_world_model(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
         """One gradient step on what was seen, followed over whole windows; a frozen model is only looked at."""
-        rows = prepare_batch(batch, self.context.spec.action, self.context.device)
+        rows = prepare_batch(batch, self.context.spec.action)
         if not self.model.knows_scale:  # Nobody collects: a recording tells.
             self.model.learn_scale(rows["observation"])
         with torch.set_grad_enabled(not is_frozen(self.model)):
@@ -104,7 +104,7 @@ class LatentActor(Workflow):
         """One gradient step of the policy on the return that it imagines from everywhere in the batch."""
         if is_frozen(self.policy):
             return {}
-        rows = prepare_batch(batch, self.context.spec.action, self.context.device)
+        rows = prepare_batch(batch, self.context.spec.action)
         with torch.no_grad():
             seen = observe(self.model, rows)
         start = {name: part.flatten(0, 1) for name, part in seen.items()}

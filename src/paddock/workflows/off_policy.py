@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from pydantic import Field
 
-from paddock.components.devices import to_device
 from paddock.components.return_computers.bootstrap import bootstrap_weight
 from paddock.config.schema import TargetSchema
 from paddock.rollout.result import CollectResult
@@ -61,16 +60,16 @@ class ReplayWorkflow(Workflow):
         self._is_scaled = bool(state.get("is_scaled", False))  # Older checkpoints do not say.
 
     def prepare_batch(self, batch: dict[str, Any]) -> ReplayBatch:
-        """A buffer's batch on the device, with observations as the networks see them.
+        """A buffer's batch, with observations as the networks see them.
 
         `observation` and `next_observation` are parts [N, ...]; `action` [N, ...], `reward` [N] and `bootstrap` [N],
         the weight of what follows.
         """
         weight = bootstrap_weight(batch, self.config.gamma)
         kept = {name: batch[name] for name in ("observation", "next_observation", "action", "reward")}
-        moved = to_device({**kept, "bootstrap": weight}, self.context.device)
         return {
-            **moved,
-            "observation": self.observation_normalizer(moved["observation"]),
-            "next_observation": self.observation_normalizer(moved["next_observation"]),
+            **kept,
+            "bootstrap": weight,
+            "observation": self.observation_normalizer(batch["observation"]),
+            "next_observation": self.observation_normalizer(batch["next_observation"]),
         }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from paddock.workflows.base import Metrics, Phase, Workflow
 from paddock.workflows.context import WorkflowContext
-from paddock.workflows.world_model_update import Sample, WorldModelLossConfig, prepare_batch, update_world_model
+from paddock.workflows.world_model_update import Sample, WorldModelLossConfig, WorldModelUpdate, prepare_batch
 
 
 class PlaNetConfig(WorldModelLossConfig):
@@ -22,8 +22,9 @@ class PlaNet(Workflow):
 
     def initialize(self, context: WorkflowContext) -> None:
         super().initialize(context)
-        self.model, self.optimizer = context.components["world_model"], context.optimizers["world_model"]
-        self.scales = self.config.scales.model_dump(by_alias=True)
+        model, optimizer = context.components["world_model"], context.optimizers["world_model"]
+        scales = self.config.scales.model_dump(by_alias=True)
+        self.learn_model = WorldModelUpdate(model, optimizer, self.config, scales, context.learners)
 
     def update(self, batch: Sample, *, phase: Phase) -> Metrics:
         """All that there is to learn: the model."""
@@ -31,6 +32,5 @@ class PlaNet(Workflow):
 
     def update_world_model(self, batch: Sample, *, phase: Phase) -> Metrics:
         """One gradient step on Eq. 3, arXiv:1811.04551: what was seen and paid, and the KL to the prior."""
-        sample = prepare_batch(batch, self.context.spec.action, self.context.device, skip=1)
-        learners = self.context.learners
-        return update_world_model(self.model, self.optimizer, sample, self.config, self.scales, learners)[1]
+        sample = prepare_batch(batch, self.context.spec.action, skip=1)
+        return self.learn_model(sample)[1]

@@ -15,17 +15,18 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from paddock.components.devices import to_device
 from paddock.components.optimizers.optimizer import Gradients
 from paddock.components.return_computers.gae import generalized_advantages
 from paddock.components.workers import Workers
 from paddock.config.schema import TargetSchema
 from paddock.core.system import available_cores
 from paddock.core.trees import map_tree
+from paddock.rollout.pipeline import collected_by
 from paddock.workflows.base import Metrics, Phase, Workflow
 from paddock.workflows.context import WorkflowContext
 
 Samples = dict[str, Any]  # tensors [N, ...] by name; `observation` and `memory` are dicts of such
+LARGEST_WEIGHT = 2.0  # of a sample that an earlier policy collected; beyond it weights add more noise than they correct
 DIAGNOSED_SAMPLES = 4_096  # of a rollout, evenly spread: enough to say how far the policy moved
 
 STEERING_FACTOR, SLOWEST, FASTEST = 1.5, 1e-5, 1e-2  # of the learning rate where a desired KL steers it
@@ -58,7 +59,8 @@ class PPO(Workflow):
     """Needs components `policy`, `value`, `observation_normalizer`, `reward_normalizer` and optimizer `main`.
 
     Values and log-probabilities of a rollout are computed in one batch when it is complete, with the very parameters
-    that collected it, so that acting costs no more than the policy's forward pass.
+    that collected it, so that acting costs no more than the policy's forward pass. With a pipeline these are the
+    parameters that the update begins with, and samples are weighed against the earlier ones that collected them.
 
     A minibatch larger than `shard_size` is worked on in shards of that size, which stay in a core's cache and are
     shared among `workers` threads. Shards are added up in order: the number of threads does not change a result.
@@ -78,6 +80,7 @@ class PPO(Workflow):
         self.reward_normalizer = parts["reward_normalizer"]
         self.optimizer = context.optimizers["main"]
         self.losses = torch.compile(self._losses) if self.config.compile else self._losses
+        self.mean_gradients = context.learners.mean_of(self._gradients, weigh=self._weight)
         self.workers = Workers(self.config.workers or max(available_cores() // context.learners.count, 1))
         self.auxiliary_targets = getattr(self.policy, "auxiliary_targets", None)
         self.is_recurrent = self.policy.is_recurrent or self.value.is_recurrent
@@ -92,7 +95,6 @@ class PPO(Workflow):
             self.optimizer.set_learning_rate_fraction(remaining)
         clip_ratio = config.clip_ratio * (remaining if config.anneal_clip else 1.0)
 
-        batch = to_device(batch, self.context.device)
         samples = self._prepare(batch)
         count, size = len(samples["advantage"]), self._samples_in(config.minibatch_size)
         norms: list[float] = []
@@ -102,6 +104,8 @@ class PPO(Workflow):
             shuffled = map_tree(partial(_taken, order), samples)
             if config.normalize_advantage:
                 shuffled["advantage"] = normalize_by_minibatch(shuffled["advantage"], size, shuffled.get("valid"))
+            if "weight" in shuffled:
+                shuffled["advantage"] = shuffled["advantage"] * shuffled["weight"]
             shuffled["ratio_low"], shuffled["ratio_high"] = ratio_bounds(shuffled["advantage"], clip_ratio)
             norms += [self._descend(minibatch) for minibatch in _shards(shuffled, size)]
             self.context.counters.updates += -(-count // size)
@@ -121,7 +125,7 @@ class PPO(Workflow):
 
     def _descend(self, minibatch: Samples) -> float:
         """One gradient step on the minibatch as a whole."""
-        means, gradients = self.context.learners.mean(self._gradients, minibatch, weigh=self._weight)
+        means, gradients = self.mean_gradients(minibatch)
         return self.optimizer.descend(means["loss"], gradients)
 
     def _gradients(self, minibatch: Samples) -> tuple[dict[str, Tensor], Gradients]:
@@ -167,8 +171,18 @@ class PPO(Workflow):
         if self.is_recurrent:
             return self._as_sequences(samples, batch)
         samples["log_prob"] = self._over_shards(self._log_prob, samples)
+        if (earlier := collected_by(self.context.experience, self.actor())) is not None:
+            samples["weight"] = self._weight_against(earlier, parts, samples)
         valid = batch["valid"].flatten()
         return samples if valid.all() else map_tree(partial(_taken, valid), samples)
+
+    def _weight_against(self, earlier: Any, parts: dict[str, Tensor], samples: Samples) -> Tensor:
+        """How much likelier the policy is to act as the earlier one did, [N]: the decoupled objective, Eq. 2 of
+        arXiv:2110.00641. Clipping and the KL stay relative to the policy that the update begins with."""
+        seen = {name: part[: len(samples["action"])] for name, part in parts.items()}
+        collected = {"observation": seen, "action": samples["action"]}
+        log_prob = self._over_shards(lambda shard: earlier.log_prob(shard["observation"], shard["action"]), collected)
+        return (samples["log_prob"] - log_prob).exp().clamp(max=LARGEST_WEIGHT)
 
     def _values(self, batch: dict[str, Any], observation: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """What is expected of every step [T, B] and of what followed it [T, B]."""

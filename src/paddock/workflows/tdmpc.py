@@ -127,15 +127,14 @@ class TDMPC(Workflow):
     def _prepare(self, batch: Sample, phase: Phase) -> Sample:
         """[H + 1, B, ...]; `is_step` [H, B] are steps of the episode that the window begins in, `is_open` [H + 1, B]
         its states where something can be done."""
-        action, device = self.context.spec.action, self.context.device
-        rows = cut(prepare_batch(batch, action, device), self.config.horizon + 1)
+        rows = cut(prepare_batch(batch, self.context.spec.action), self.config.horizon + 1)
         is_step = ~rows["is_first"][1:].cumsum(0).bool()
         reached = torch.cat([torch.ones_like(is_step[:1]), is_step])
         rows |= {"is_step": is_step.float(), "is_open": (reached & ~rows["terminated"]).float()}
         if "probability" in batch:
             buffer: Any = self.context.buffers[phase.buffer or ""]
             weight = importance_weights(batch["probability"], len(buffer), self.config.beta)
-            rows |= {"weight": weight.to(device), "leaf": batch["leaf"]}
+            rows |= {"weight": weight, "leaf": batch["leaf"]}
         return rows
 
     def _step_model(self, sample: Sample, phase: Phase) -> tuple[Tensor, Metrics]:

@@ -30,6 +30,7 @@ class TrainingAgentWorkflow(Workflow):
 
     config: TrainingAgentConfig
     actions = "continuous"
+    can_pipeline = False  # Its actor need not be a torch module.
 
     def __init__(self, config: TrainingAgentConfig) -> None:
         super().__init__(config)

@@ -5,6 +5,7 @@ Shapes, time first: T steps, B sequences, A numbers of an action's vector.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,7 +13,6 @@ from pydantic import Field
 from torch import Tensor
 
 from paddock.components.actions import previous_actions, to_vector
-from paddock.components.devices import to_device
 from paddock.components.learners import Learners
 from paddock.components.learning import is_frozen
 from paddock.components.optimizers.optimizer import Gradients
@@ -43,7 +43,7 @@ class WorldModelLossConfig(TargetSchema):
     free_nats_of_mean: bool
 
 
-def prepare_batch(batch: Sample, action: ArraySpec, device: torch.device, *, skip: int = 0) -> Sample:
+def prepare_batch(batch: Sample, action: ArraySpec, *, skip: int = 0) -> Sample:
     """Windows of rows [B, T, ...] as a sequence buffer gives them, to [T, B, ...]: the one place that turns axes.
 
     A row holds the action taken upon its observation, `action` [T, B, A], and the reward that came with it;
@@ -51,7 +51,7 @@ def prepare_batch(batch: Sample, action: ArraySpec, device: torch.device, *, ski
     """
 
     def turned(values: Tensor) -> Tensor:
-        return to_device(values, device).transpose(0, 1).contiguous()
+        return values.transpose(0, 1).contiguous()
 
     rows = {name: turned(batch[name]) for name in ("reward", "is_first", "terminated", "truncated")}
     rows["action"] = to_vector(turned(batch["action"]), action)
@@ -70,34 +70,44 @@ def observe(model: Any, sample: Sample) -> Latent:
     return model.observe_sequence(sample["observation"], sample["previous_actions"], sample["is_first"])
 
 
-def update_world_model(
-    model: Any,
-    optimizer: Any,
-    sample: Sample,
-    config: WorldModelLossConfig,
-    scales: dict[str, float],
-    learners: Learners,
-) -> tuple[Latent, Metrics]:
-    """One gradient step; a frozen model is only looked at. Latents [T, B, ...] come without a gradient."""
-    is_learning = not is_frozen(model)
-    model.learn_scale(sample["observation"])
+class WorldModelUpdate:
+    """Gradient steps of a model on samples of `prepare_batch`; a frozen model is only looked at."""
 
-    def gradients_of(piece: Sample) -> tuple[Metrics, Gradients, Latent]:
+    def __init__(
+        self,
+        model: Any,
+        optimizer: Any,
+        config: WorldModelLossConfig,
+        scales: dict[str, float],
+        learners: Learners,
+    ) -> None:
+        self.model, self.optimizer, self.config, self.scales = model, optimizer, config, scales
+        of_mean = config.free_nats_of_mean
+        self._mean_gradients = learners.mean_of(self._gradients, axis=1, sees_whole=of_mean)
+        self._whole_mean = learners.whole_of(torch.mean, axis=1) if of_mean else None
+
+    def __call__(self, sample: Sample) -> tuple[Latent, Metrics]:
+        """One step. Latents [T, B, ...] come without a gradient."""
+        self.model.learn_scale(sample["observation"])
+        metrics, gradients, latents = self._mean_gradients(sample)
+        if not is_frozen(self.model):
+            norm = self.optimizer.descend(metrics["train/model_loss"], gradients)
+            metrics["train/model_gradient_norm"] = norm
+        return latents, metrics
+
+    def _gradients(self, sample: Sample) -> tuple[Metrics, Gradients, Latent]:
+        model, config, is_learning = self.model, self.config, not is_frozen(self.model)
         with torch.set_grad_enabled(is_learning and torch.is_grad_enabled()):
-            latents = observe(model, piece)
+            latents = observe(model, sample)
             losses, kl = world_model_losses(
-                model, latents, piece, free_nats=config.free_nats, free_mean=config.free_nats_of_mean, learners=learners
-            )
-            loss = weighted_sum(losses, scales)
+                model, latents, sample, free_nats=config.free_nats, free_mean=config.free_nats_of_mean,
+                whole_mean=self._whole_mean,
+            )  # fmt: skip
+            loss = weighted_sum(losses, self.scales)
         metrics: Metrics = {f"train/{name}_loss": value.detach() for name, value in losses.items()}
         metrics |= {"train/model_loss": loss.detach(), "train/kl": kl}
-        gradients = optimizer.differentiate(loss) if is_learning else ()
+        gradients = self.optimizer.differentiate(loss) if is_learning else ()
         return metrics, gradients, {name: latents[name].detach() for name in model.initial(1)}
-
-    metrics, gradients, latents = learners.mean(gradients_of, sample, axis=1, sees_whole=config.free_nats_of_mean)
-    if is_learning:
-        metrics["train/model_gradient_norm"] = optimizer.descend(metrics["train/model_loss"], gradients)
-    return latents, metrics
 
 
 def world_model_losses(
@@ -107,14 +117,13 @@ def world_model_losses(
     *,
     free_nats: float,
     free_mean: bool,
-    learners: Learners | None = None,
+    whole_mean: Callable[[Tensor], Tensor] | None = None,
 ) -> tuple[Losses, Tensor]:
     """Eq. 2 and 3, arXiv:2301.04104: predictions of what is seen and paid, and the two sides of the KL, whose mean is
-    the second result. With all scales 1 it is Eq. 3, arXiv:1811.04551. A piece of a batch is told the `learners`."""
+    the second result. With all scales 1 it is Eq. 3, arXiv:1811.04551. `whole_mean` gives the mean of a
+    whole batch for the values [T, B] of a piece."""
     dynamics, representation = model.kl(latents)
-    whole = None
-    if free_mean and learners is not None:  # Both sides have the same value.
-        whole = learners.whole(dynamics, 1, torch.mean)
+    whole = whole_mean(dynamics.detach()) if whole_mean is not None else None  # Both sides have the same value.
     features = model.features(latents).flatten(0, 1)
     seen = {name: part.flatten(0, 1) for name, part in sample["observation"].items()}
     losses = {

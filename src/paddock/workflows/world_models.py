@@ -83,6 +83,7 @@ class WorldModels(Workflow):
     `EvolvedActor` as the default, and a `LatentBuffer` under the name `latents` gives."""
 
     config: WorldModelsConfig
+    can_pipeline = False  # Evolution runs episodes of its own in between.
 
     def initialize(self, context: WorkflowContext) -> None:
         super().initialize(context)

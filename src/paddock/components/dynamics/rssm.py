@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional
 
-from paddock.components import draws
+from paddock.components.actions import draw_normal, draw_uniform
 from paddock.components.networks.mlp import (
     Activation,
     BlockLinear,
@@ -51,7 +51,7 @@ class CategoricalLatent:
     def noise(self, *shape: int, device: torch.device) -> Tensor:
         """For `draw`: exponential draws, by which the largest ratio is a sample (the Gumbel-max trick). Rows of a batch
         are along the last axis of `shape`."""
-        uniform = draws.uniform((*shape, self.size), device, axis=len(shape) - 1)
+        uniform = draw_uniform((*shape, self.size), device, axis=len(shape) - 1)
         return uniform.log_().neg_()  # Much faster than `exponential_`.
 
     def warmed(self, outputs: Tensor, noise: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
@@ -85,7 +85,7 @@ class GaussianLatent:
         self.outputs = 2 * size
 
     def noise(self, *shape: int, device: torch.device) -> Tensor:
-        return draws.normal((*shape, self.size), device, axis=len(shape) - 1)
+        return draw_normal((*shape, self.size), device, axis=len(shape) - 1)
 
     def warmed(self, outputs: Tensor, noise: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
         """What to `draw` from at a temperature: variances are multiplied by it."""

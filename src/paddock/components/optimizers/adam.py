@@ -1,4 +1,4 @@
-"""Optimizers by configuration: which components they move, how fast, and how gradients are tamed.
+"""Optimizers by configuration, Adam and LaProp: which components they move, how fast, and how gradients are tamed.
 
 What a phase freezes is passed over here, so that every workflow that leaves gradients to its optimizers keeps to it.
 """
@@ -19,6 +19,8 @@ from paddock.config.schema import TargetSchema
 from paddock.core.errors import InputError, NonFiniteError, unknown_choice
 
 Gradients = Sequence[Tensor | None]
+SMALLEST_NORM = 1e-3  # of a parameter, for clipping: what begins at zero has to be able to move
+MOMENTUM, MEMORY = 0.9, 0.999
 
 
 class AdamConfig(TargetSchema):
@@ -193,6 +195,52 @@ class Flat:
 
     def moments(self) -> dict[str, Tensor]:
         return {"first": self.first, "second": self.second, "step": self.step}
+
+
+class LaPropConfig(AdamConfig):
+    """Options of LaProp. `adaptive_clip` bounds each parameter's gradient by so much of the parameter's own norm
+    (arXiv:2102.06171); `warm_up` is the number of steps until the learning rate is full, `half_life` that after which
+    half of it is left."""
+
+    adaptive_clip: float | None = Field(default=0.3, gt=0)
+    warm_up: int = Field(default=0, ge=0)
+    half_life: int | None = Field(default=None, ge=1)
+
+
+class LaProp(Adam):
+    """The optimizer of DreamerV3 (2024): gradients clipped by the size of what they move, scaled by their root mean
+    square, then given momentum (LaProp, arXiv:2002.04839), at a learning rate that warms up, and may fade. As momentum
+    is of gradients that are scaled already, a sudden large one cannot move anything far."""
+
+    config: LaPropConfig
+
+    def __init__(self, config: LaPropConfig, components: Mapping[str, nn.Module]) -> None:
+        super().__init__(config, components)
+
+    @torch.no_grad()
+    def _step(self, flats: list[Flat]) -> None:
+        for flat in flats:
+            if self.config.adaptive_clip is not None:
+                clip_adaptively(flat, self.config.adaptive_clip)
+            flat.step += 1
+            count = flat.step.item()
+            flat.second.mul_(MEMORY).addcmul_(flat.gradient, flat.gradient, value=1 - MEMORY)
+            root = (flat.second / (1 - MEMORY**count)).sqrt_().add_(self.config.epsilon)
+            flat.first.lerp_(flat.gradient / root, 1 - MOMENTUM)
+            rate = self.learning_rate * self._scales[flat.name] * min(1.0, count / max(self.config.warm_up, 1))
+            if self.config.half_life is not None:
+                rate *= 0.5 ** (count / self.config.half_life)
+            if self.config.weight_decay:
+                flat.values.mul_(1 - rate * self.config.weight_decay)
+            flat.values.sub_(flat.first, alpha=rate / (1 - MOMENTUM**count))
+
+
+def clip_adaptively(flat: Flat, share: float) -> None:
+    """Scale down each parameter's gradient to at most `share` of the parameter's norm."""
+    gradients = torch.stack(norm_each(flat.gradients))
+    values = torch.stack(norm_each([parameter.detach() for parameter in flat.parameters]))
+    factors = (share * values.clamp(min=SMALLEST_NORM) / gradients.clamp(min=1e-12)).clamp(max=1.0)
+    multiply_each(flat.gradients, list(factors.unbind()))
 
 
 def _split(name: str, component: nn.Module, scales: Mapping[str, float]) -> dict[str, dict[str, nn.Parameter]]:

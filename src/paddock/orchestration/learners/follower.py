@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import torch
 
-from paddock.components.devices import autocast, choose_device
+from paddock.components.devices import autocast, choose_device, to_device
 from paddock.components.learners import LearnerLostError, Learners
 from paddock.components.learning import set_frozen
 from paddock.config.schema import instantiate
@@ -72,7 +72,8 @@ def follow(rank: int, count: int) -> None:
             entered = phase.name
         _catch_up(context, message)
         with autocast(context.device, config.precision):
-            getattr(workflow, message["hook"])(message["batch"], phase=phase)
+            batch = to_device(message["batch"], context.device)
+            getattr(workflow, message["hook"])(batch, phase=phase)
 
 
 def _begin(message: Message, rank: int, count: int) -> tuple[ExperimentConfig, Workflow]:

@@ -21,14 +21,14 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from paddock.components.devices import autocast
+from paddock.components.devices import autocast, to_device
 from paddock.components.learners import LearnerLostError, Learners
 from paddock.core.parent import WITH_PARENT
 from paddock.core.seeding import get_random_state
 from paddock.orchestration.learners.meeting import COUNT, MEETING, RANK, meet, part, torchrun_count
 from paddock.orchestration.learners.messages import send
 from paddock.orchestration.schema import ExperimentConfig
-from paddock.workflows.base import Metrics, Phase, Workflow
+from paddock.workflows.base import Phase, Workflow
 
 FOLLOWER = "paddock.orchestration.learners.follower"
 FAREWELL = 10.0  # s that a rank may take to end
@@ -66,13 +66,14 @@ class Ranks:
                 )
             )
 
-    def update(self, workflow: Workflow, hook: str, batch: Batch, phase: Phase) -> Metrics:
-        """One update by all ranks; the first rank's metrics, which are everybody's."""
+    @contextmanager
+    def updating(self, workflow: Workflow, hook: str, batch: Batch, phase: Phase) -> Iterator[Batch]:
+        """Around one update of this rank: the batch on its device. The others make the same update."""
         if self.count > 1:
             self._lead(workflow, hook, batch, phase)
         try:
             with autocast(workflow.context.device, self._config.precision):
-                return getattr(workflow, hook)(batch, phase=phase)
+                yield to_device(batch, workflow.context.device)
         except LearnerLostError as error:
             raise self._lost(error) from error
 
