@@ -5,14 +5,13 @@ from __future__ import annotations
 import fcntl
 import os
 import subprocess
-import sys
 from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 
 from quiet_runs import quiet_run
-from warm_program import WarmProgram
+from warm_program import warm_program
 
 # Caches of the tests stay inside the clone.
 os.environ.setdefault("PADDOCK_HOME", str(Path(__file__).parents[1] / ".cache" / "paddock"))
@@ -122,20 +121,12 @@ SLOW_TESTS = (
 )
 
 
-@pytest.fixture(scope="session")
-def warm_program():
-    """A process that has imported torch and Paddock, of which `paddock` commands are forked."""
-    program = WarmProgram()
-    yield program
-    program.close()
-
-
 @pytest.fixture
-def paddock(tmp_path, warm_program):
+def paddock(tmp_path):
     """Run `paddock ARGUMENTS` in a folder of its own; gives the completed process."""
 
     def run(*arguments: str, timeout: float = 240, **environment: str) -> subprocess.CompletedProcess[str]:
-        return warm_program.run(arguments, tmp_path, {**os.environ, "COLUMNS": "200", **environment}, timeout)
+        return warm_program().run(arguments, tmp_path, {**os.environ, "COLUMNS": "200", **environment}, timeout)
 
     return run
 
@@ -198,7 +189,7 @@ def real_runs(tmp_path_factory) -> Path:
         if not (folder / "made").exists():
             for name, more in recipes.items():
                 command = ["train", "ppo_cartpole", "--name", name, "--seed", "1,2", *options, *more]
-                subprocess.run([sys.executable, "-m", "paddock", *command], cwd=folder, check=True, capture_output=True)
+                warm_program().run(tuple(command), folder, dict(os.environ), timeout=240).check_returncode()
             (folder / "made").touch()
     return folder / "runs"
 

@@ -6,8 +6,6 @@ import contextlib
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import counting_task
+from warm_program import WarmProcess, warm_program
 
 CONFIG = """
 # @package _global_
@@ -39,7 +38,7 @@ class Cluster:
 
     folder: Path
     workers: int = 2
-    processes: dict[str, subprocess.Popen] = field(default_factory=dict)
+    processes: dict[str, WarmProcess] = field(default_factory=dict)
     relay_folder: str = "relay"  # where trainer and workers look for the relay's address
 
     def __post_init__(self) -> None:
@@ -57,22 +56,15 @@ class Cluster:
             "relay": ["relay", "--port", "0", "--config-folder", str(self.folder / "relay")],
             "trainer": self._trainer(own),
         }.get(name) or ["worker", *own, *relay, "--name", name, "--spool", str(self.folder / name)]
-        with (self.folder / f"{name}.log").open("ab") as log:
-            self.processes[name] = subprocess.Popen(
-                [sys.executable, "-m", "paddock", *command],
-                cwd=self.folder,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={
-                    **os.environ,
-                    "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]),
-                    "PADDOCK_HOME": str(self.folder / "home"),
-                    "OMP_NUM_THREADS": "1",
-                    counting_task.VARIABLE: str(self.folder / "lives"),
-                },
-                start_new_session=True,
-                preexec_fn=_listen_to_signals,
-            )
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]),
+            "PADDOCK_HOME": str(self.folder / "home"),
+            "OMP_NUM_THREADS": "1",
+            counting_task.VARIABLE: str(self.folder / "lives"),
+        }
+        log = self.folder / f"{name}.log"
+        self.processes[name] = warm_program().start(command, self.folder, log, environment)
 
     def start_relay(self) -> None:
         """The relay first: trainer and workers look for its address."""
@@ -150,10 +142,6 @@ class Cluster:
             text = log.read_text(errors="replace")[-1_500:] if log.exists() else ""
             parts.append(f"--- {name}\n{text}")
         return "\n".join(parts)
-
-
-def _listen_to_signals() -> None:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def kill_at_random(cluster: Cluster, kills: int, seconds: float, seed: int) -> list[str]:
