@@ -82,34 +82,62 @@ def overhead(turns: int) -> None:
     print(f"weights of ppo_cartpole into the object store: {1e3 * statistics.median(weights):.2f} ms")
 
 
+def racing_for_rllib(options):
+    """The racing world of the `racing` experiment as RLlib takes it: one car, or `num_envs` in one batch, no infos."""
+    import gymnasium
+
+    from paddock.racing.env.vector import RacingEnv, RacingVectorEnv
+
+    if "num_envs" not in options:
+        return RacingEnv(observation="course")
+
+    class WithoutInfos(gymnasium.vector.VectorWrapper):
+        def reset(self, **arguments):
+            return super().reset(**arguments)[0], {}
+
+        def step(self, actions):
+            return *super().step(actions)[:4], {}
+
+    return WithoutInfos(RacingVectorEnv(options["num_envs"], observation="course"))
+
+
 def rllib(turns: int) -> None:
-    """Transitions a second on CartPole, 8 environments on 2 workers: here, and by RLlib's env runners."""
+    """Transitions a second of two workers on the same environments, here and by RLlib's env runners."""
     try:
         from ray.rllib.algorithms.ppo import PPOConfig
+        from ray.tune import register_env
     except ImportError as error:
         print(f"RLlib is not installed ({error}); its column is left out.")
         return
-    options = ("environment.num_envs=8", "workflow.rollout_steps=4_096", "experience=ray", "experience.workers=2")
-    config = PPOConfig().environment("CartPole-v1").env_runners(num_env_runners=2, num_envs_per_env_runner=4)
-    algorithm = config.build_algo()
-    with made("ppo_cartpole", *options) as context:
-        rates: dict[str, list[float]] = {"paddock": [], "rllib": []}
+    cartpole = PPOConfig().environment("CartPole-v1").env_runners(num_env_runners=2, num_envs_per_env_runner=4)
+    register_env("racing", racing_for_rllib)
+    racing = PPOConfig().environment("racing").env_runners(
+        num_env_runners=2, num_envs_per_env_runner=CARS, gym_env_vectorize_mode="vector_entry_point"
+    )  # fmt: skip
+    beside_rllib("ppo_cartpole", 8, 4_096, cartpole, turns)
+    beside_rllib("racing", 2 * CARS, 2 * CARS * STEPS, racing, turns)
+
+
+def beside_rllib(experiment: str, environments: int, steps: int, config, turns: int) -> None:
+    """Both in turns: rounds of as many steps, half of the environments in each of two workers."""
+    algorithm, half = config.build_algo(), steps // 2
+    options = (f"environment.num_envs={environments}", f"workflow.rollout_steps={steps}")
+    rates: dict[str, list[float]] = {"paddock": [], "rllib": []}
+    with made(experiment, *options, "experience=ray", "experience.workers=2") as context:
         for turn in range(turns + 1):
-            here = rate(context, 4_096)
-            began, taken = time.perf_counter(), 0
-            while taken < 4_096:
-                episodes = algorithm.env_runner_group.foreach_env_runner(
-                    lambda runner: sum(len(one) for one in runner.sample(num_timesteps=2_048)), local_env_runner=False
-                )
-                taken += sum(episodes)
-            there = taken / (time.perf_counter() - began)
+            here = rate(context, steps)
+            began = time.perf_counter()
+            taken = algorithm.env_runner_group.foreach_env_runner(
+                lambda runner: sum(len(one) for one in runner.sample(num_timesteps=half)), local_env_runner=False
+            )
+            there = sum(taken) / (time.perf_counter() - began)
             if turn:
                 rates["paddock"].append(here)
                 rates["rllib"].append(there)
     algorithm.stop()
     found = {name: statistics.median(values) for name, values in rates.items()}
-    print(f"CartPole, 8 environments, 2 workers: {found['paddock']:,.0f} here, {found['rllib']:,.0f} by RLlib, ratio "
-          f"{found['paddock'] / found['rllib']:.1f}  (aim: 5)")  # fmt: skip
+    print(f"{experiment}, {environments} environments, 2 workers: {found['paddock']:,.0f} here, {found['rllib']:,.0f} "
+          f"by RLlib, ratio {found['paddock'] / found['rllib']:.1f}  (aim: 5)")  # fmt: skip
 
 
 PARTS = {"collectors": collectors, "overhead": overhead, "rllib": rllib}
