@@ -21,7 +21,6 @@ from paddock.sim.world import World
 
 Values = NDArray[np.float32]
 HANDED_OUT = 6  # fields of `Results` that agents may keep
-UNHELD = 4  # references to an array of a room while it is looked at: the room's, its slice's, the loop's, the call's
 MOST_ROOMS = 4
 
 
@@ -55,6 +54,7 @@ class EnvironmentLayer:
         self._observation_shape = num_envs, observations.size if observes else 0
         self._observations = observations
         self._rooms: list[Results] = []
+        self._unheld = _references(Results(*(np.zeros(0) for _ in Results._fields)))  # of arrays that only a room holds
         self._filled: list[NDArray[np.intp]] = []  # rows of final observations that each of them holds
         self._single_rows, self._row_width = layout.RESULT_TERMS + terms, layout.row_stride(world.num_cars)
         self._rows = slice(0, world.num_cars, world.settings.group_size)
@@ -122,7 +122,7 @@ class EnvironmentLayer:
         """Memory for the results of a step that no agent holds any more: agents keep what they are given, and new
         memory of this size would be cleared by the system, page by page, in every step."""
         for room in self._rooms:
-            if not any(getrefcount(array) > UNHELD for array in room[:HANDED_OUT]):
+            if _references(room) <= self._unheld:
                 return room
         width = self._row_width
         room = Results(
@@ -138,6 +138,11 @@ class EnvironmentLayer:
             self._rooms.append(room)
             self._filled.append(np.zeros(0, np.intp))
         return room
+
+
+def _references(room: Results) -> int:
+    """To the array of a room that has most of them; how many of them looking takes is up to the interpreter."""
+    return max(getrefcount(array) for array in room[:HANDED_OUT])
 
 
 def told(results: Results, names: tuple[str, ...]) -> dict[str, Any]:

@@ -305,12 +305,8 @@ class RacingVectorEnv(VectorEnv):
             )
             if self.commands is not None:
                 self.commands.begin(done)
-        flags = results.flags
-        reward, terminated, truncated = (
-            results.singles[RESULT_REWARD],
-            flags[RESULT_TERMINATED],
-            flags[RESULT_TRUNCATED],
-        )
+        singles, flags = results.singles, results.flags
+        reward, terminated, truncated = singles[RESULT_REWARD], flags[RESULT_TERMINATED], flags[RESULT_TRUNCATED]
         return results.observation, reward, terminated, truncated, info
 
     def _decide(self, actions: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -188,21 +188,12 @@ class RewardSet:
         self._counts = np.zeros((3, num_cars), dtype=np.int32)
         self._steps, self._idle_steps, self._laps = self._counts
         self._own = [index for index, term in enumerate(terms) if term.function is not None]
+        self._look_at_weights()
 
     @property
     def weights(self) -> dict[str, float]:
         """The weight of each term as it is now."""
         return {name: float(weight) for name, weight in zip(self.names, self._weights, strict=True)}
-
-    @property
-    def needs_reference(self) -> bool:
-        """Whether a term with a weight above zero reads the reference lap."""
-        return any(self._weights[index] > 0 for index in self._reads_reference)
-
-    @property
-    def is_shipped(self) -> bool:
-        """Whether every term with a weight above zero is a shipped one, which the world's kernel can compute."""
-        return not self._own or not any(self._weights[index] > 0 for index in self._own)
 
     def for_kernel(self, top_speed: float) -> dict[str, Any]:
         """The terms, the ends and what is remembered of the episodes, by the names of `kernels.records.Episodes`.
@@ -244,6 +235,7 @@ class RewardSet:
         if self._weights[index] == 0.0:
             self._potential_known[index] = False
         self._weights[index] = value
+        self._look_at_weights()
 
     def reset(self, mask: Flags) -> None:
         """Forget the episodes of the cars in `mask` [N]."""
@@ -324,6 +316,13 @@ class RewardSet:
     def set_state(self, state: Mapping[str, Any]) -> None:
         for name in STATE:
             getattr(self, f"_{name}")[...] = state[name]
+        self._look_at_weights()
+
+    def _look_at_weights(self) -> None:
+        """`needs_reference`: a term that counts reads the reference lap; `is_shipped`: none that counts is a person's
+        own, so that the world's kernel can compute them all."""
+        self.needs_reference = any(self._weights[index] > 0 for index in self._reads_reference)
+        self.is_shipped = not any(self._weights[index] > 0 for index in self._own)
 
 
 STATE = ("weights", "potential", "potential_known", "travelled", "furthest", "steps", "idle_steps", "laps")
