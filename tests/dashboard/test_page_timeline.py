@@ -43,7 +43,7 @@ def test_timeline_shows_what_each_policy_drove(place, pages, tmp_path, width, he
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
     with page.expect_download() as started:
-        page.get_by_role("link", name="Share replay").click()
+        page.get_by_role("link", name="Share these laps").click()
     file = tmp_path / started.value.suggested_filename
     started.value.save_as(file)
     text = Path(file).read_text()

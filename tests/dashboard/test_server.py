@@ -184,6 +184,8 @@ def test_a_run_is_started_and_a_wrong_one_is_refused_as_on_the_command_line(wall
         assert b"image/jpeg" in film.read(2000)
     wall.post(f"/api/runs/{started}/control", command="stop")
     until(lambda: next(row for row in wall.get("/api/runs") if row["id"] == started)["status"] == "stopped")
+    with urllib.request.urlopen(stream, timeout=60) as film:
+        assert (film.status, film.read()) == (204, b"")
 
 
 def raw(wall, text: str) -> tuple[int, bytes]:

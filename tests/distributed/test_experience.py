@@ -144,9 +144,8 @@ def _until(condition, seconds, what):
 
 
 def _children():
-    return [
-        child.name() for child in psutil.Process().children(recursive=True) if "paddock" in " ".join(child.cmdline())
-    ]
+    running = [one for one in psutil.Process().children(recursive=True) if one.status() != psutil.STATUS_ZOMBIE]
+    return [child.name() for child in running if "paddock" in " ".join(child.cmdline())]
 
 
 def test_local_workers_end_with_a_killed_run(tmp_path):

@@ -91,6 +91,9 @@ def test_a_clean_lap_has_all_wheels_on_the_road_from_line_to_line():
     found = laps.metrics()
     assert found["eval/clean_rate"] == pytest.approx((laps.finished & laps.clean).mean())
     assert found["eval/clean_ratio"] == laps.ratio[laps.finished & laps.clean].min()
+    finished = zip(1.0 / laps.ratio[laps.finished], laps.clean[laps.finished], strict=True)
+    counted = sum(pace if is_clean else 0.5 * pace for pace, is_clean in finished)
+    assert found["eval/clean_pace"] == pytest.approx(counted / len(laps.track))
 
 
 def test_the_table_has_a_row_a_track_and_one_for_all(driven):

@@ -223,7 +223,10 @@ class Api:
         run = await run_in_threadpool(self._runs.find, given)
         if self._films >= 16:
             raise Refused("16 films are being watched already.", 409)
-        link = await self._links.take(run)
+        try:
+            link = await self._links.take(run)
+        except Refused:  # It has just ended: the page hears of that by itself, and a film of nothing is no error.
+            return Response(status_code=204)
         media = f"multipart/x-mixed-replace; boundary={BOUNDARY}"
         return StreamingResponse(self._film(link), media_type=media)
 

@@ -266,7 +266,7 @@ class RunPage {
     this._pace(values);
     this._bestLap([latest['eval/best_lap']]);
     const { metric, best_score: score } = this.details;
-    this.tiles.Score.closest('div').hidden = metric === 'eval/pace'; // the standings say it in seconds
+    this.tiles.Score.closest('div').hidden = ['eval/pace', 'eval/clean_pace'].includes(metric); // the standings say it in seconds
     if (isNumber(score)) write(this.tiles.Score, number(score));
     if (metric) write(this.tiles.Score.parentElement.previousSibling, metric.replace(/^eval\//, 'Best ').replaceAll('_', ' '));
   }

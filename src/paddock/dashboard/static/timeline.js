@@ -15,7 +15,7 @@ export class Timeline {
       oninput: () => this._choose(Number(this.scrubber.value)) });
     this.against = html('select', { 'aria-label': 'Second policy', onchange: () => this._compare() });
     this.tracks = html('select', { 'aria-label': 'Circuit', onchange: () => this._show(), hidden: true });
-    this.share = html('a', { class: 'button small', download: '', title: 'One file that plays these laps, to send to others' }, 'Share replay');
+    this.share = html('a', { class: 'button small', download: '', title: 'One file that plays these laps, to send to others' }, 'Share these laps');
     this.marks = html('div', { class: 'timeline-marks' });
     this.place = html('div', {});
     this.body = html('div', { hidden: true }, html('div', { class: 'timeline-line' }, this.marks, this.scrubber),

@@ -26,6 +26,7 @@ from paddock.sim.world import World
 Floats = NDArray[np.float64]
 PATIENCE = 2.0  # reference laps that a counted lap may take, and as much again to get to the line
 GRACE = 20.0  # s on top of that
+OFF_ROAD = 0.5  # what a lap with a wheel off the road counts: driving clean comes first, and any lap beats none
 STRANDED = 200  # control steps without getting further after which a start has failed
 
 
@@ -79,6 +80,7 @@ class Laps:
             "finish_rate": self.finished.mean(),
             "clean_rate": (self.finished & self.clean).mean(),
             "pace": pace.mean(),
+            "clean_pace": np.where(self.clean, pace, OFF_ROAD * pace).mean(),
             "distance": self.distance.mean(),
             "off_track": self.off_track.mean(),
             "wheels_off": self.wheels_off.mean(),
