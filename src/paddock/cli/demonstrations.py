@@ -13,6 +13,9 @@ from paddock.cli.run_options import RUNS, JsonOption, RunsDirOption
 
 app = typer.Typer(help="List, inspect, play, merge, import and export demonstrations.", no_args_is_help=True)
 
+HEADINGS = {"mean_return": "return", "is_intervention": "taken over"}
+WIDE = ("drivers", "driver", "tracks", "track", "student")
+
 SetArgument = Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder of demonstrations, or of a recording.")]
 
 
@@ -22,8 +25,9 @@ def list_sets(
     as_json: JsonOption = False,
 ) -> None:
     """The sets of demonstrations in a folder, one line each."""
+    from paddock.buffers.demonstration_files import find_sets
     from paddock.core.errors import InputError
-    from paddock.orchestration.demonstration_sets import find_sets, summary
+    from paddock.orchestration.demonstration_sets import summary
 
     if not folder.is_dir():
         raise InputError(f"'{folder}' is no folder.")
@@ -38,8 +42,9 @@ def list_sets(
     elif not rows:
         print(f"There are no demonstrations in '{folder}'. Record some: paddock record episodes FOLDER --laps 10")
     else:
-        columns = ("folder", "episodes", "steps", "seconds", "drivers", "tracks", "mean_return", "is_intervention")
-        _print_table(rows, columns)
+        columns = ("folder", "episodes", "steps", "drivers", "tracks", "mean_return")
+        has_any = any(row["is_intervention"] for row in rows)
+        _print_table(rows, (*columns, "is_intervention") if has_any else columns)
 
 
 @app.command("show")
@@ -150,7 +155,8 @@ def _print_table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
 
     table = Table(box=None, pad_edge=False)
     for name in columns:
-        table.add_column(name.replace("_", " "), overflow="fold")
+        # Names of drivers and tracks give way first: a number or a folder in two lines is hard to read.
+        table.add_column(HEADINGS.get(name, name), overflow="fold", no_wrap=name not in WIDE)
     for row in rows:
         table.add_row(*(_text(row.get(name)) for name in columns))
     Console().print(table)
