@@ -159,8 +159,8 @@ def spec_of_source(folder: Path) -> Spec:
     """What the episodes of a folder look like."""
     if not folder.exists():
         raise InputError(
-            f"there is no folder '{folder}'. Record demonstrations first, in the environment of the experiment that they "
-            f"are for: paddock record episodes {folder} --experiment NAME --laps 30"
+            f"there is no folder '{folder}'. Record demonstrations first, in the environment of the experiment that "
+            f"they are for: paddock record episodes {folder} --experiment NAME --laps 30"
         )
     if is_demonstrations(folder):
         return read_description(folder).spec

@@ -41,7 +41,8 @@ class RecordRequest:
     """What is to be recorded. driver: `classical`, `random`, a run or a policy's folder; a policy drives in its own
     environment, the others in that of `experiment`. laps: whole laps of racing, in place of `episodes`.
 
-    pace: share of its cornering speed that the classical driver takes. keeps_failures: of laps, also those that were not completed. min_return: of episodes, the least that is kept.
+    pace: share of its cornering speed that the classical driver takes. keeps_failures: of laps, also those that were
+    not completed. min_return: of episodes, the least that is kept.
     student: a run or a policy's folder that drives in its own environment while the classical driver says in each step
     what it would have done, and takes that step itself with the chance `teacher_share`. All of its episodes are kept.
     """
