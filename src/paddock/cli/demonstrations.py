@@ -14,6 +14,7 @@ from paddock.cli.run_options import RUNS, JsonOption, RunsDirOption
 app = typer.Typer(help="List, inspect, play, merge, import and export demonstrations.", no_args_is_help=True)
 
 HEADINGS = {"mean_return": "return", "is_intervention": "taken over"}
+OF_EACH = ("episode", "steps", "return", "end", "is_intervention", "corrected")
 WIDE = ("drivers", "driver", "tracks", "track", "student")
 
 SetArgument = Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder of demonstrations, or of a recording.")]
@@ -64,7 +65,17 @@ def show_set(folder: SetArgument, as_json: JsonOption = False) -> None:
     print(f"action           {values['spec']['action']['dtype']} {values['spec']['action']['shape']}")
     for name, value in values["actions"].items():
         print(f"action {name:9} {', '.join(f'{one:.3f}' for one in value)}")
-    _print_table(values["list"], tuple(dict.fromkeys(key for row in values["list"] for key in row)))
+    rows = values["list"]
+    columns = dict.fromkeys(key for row in rows for key in row if key not in ("driver", "track"))  # said above
+    for name in [name for name in columns if name not in OF_EACH]:
+        if len({str(row.get(name)) for row in rows}) == 1:
+            print(f"{name:16} {_text(rows[0].get(name))}")
+            del columns[name]
+    if len(values["drivers"]) > 1:
+        columns["driver"] = None
+    if len(values["tracks"]) > 1:
+        columns["track"] = None
+    _print_table(rows, tuple(columns))
 
 
 @app.command("play")
