@@ -1,8 +1,8 @@
 """Convolutions over few time steps and many channels, as one product of matrices each.
 
 A time step's channels lie side by side: [B, T, C]. torch's own conv1d is several times slower on a processor where
-there are 4 to 16 steps and hundreds of channels; weights are as torch's would be, in another order. A product of few rows
-reads its weights faster where those of one output lie side by side in memory, so that is how they are laid out.
+there are 4 to 16 steps and hundreds of channels; weights are as torch's would be, in another order. A product of few
+rows reads its weights faster where those of one output lie side by side in memory, so that is how they are laid out.
 """
 
 from __future__ import annotations
