@@ -1,6 +1,6 @@
 """How long a chunk of actions takes on one core, and the published U-Net against its plain conv1d form.
 
-    python benchmarks/chunk_latency.py [--repeats 300]
+    python benchmarks/chunk_latency.py [--repeats 300] [--only-unet]
 
 Times are of the processor as this thread used it, which other programs hardly change; wall-clock times stand beside
 them. The plain form is the same network in torch's own layers, [B, C, T], with the same weights; both answers are
@@ -10,6 +10,7 @@ compared. The time to read all weights once is what no form of a pass can go bel
 from __future__ import annotations
 
 import argparse
+import copy
 import time
 from collections.abc import Callable
 
@@ -40,8 +41,13 @@ GENERATORS = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=300)
-    repeats = parser.parse_args().repeats
+    parser.add_argument("--only-unet", action="store_true", help="only one pass of the published U-Net, in its forms")
+    options = parser.parse_args()
+    repeats = options.repeats
     torch.set_num_threads(1)
+    if options.only_unet:
+        compare_unet(max(repeats // 10, 5))
+        return
     print(f"{'one chunk, one car, one core':36} {'median':>9} {'p99':>9} {'wall median':>12} {'wall p99':>9}")
     for name, overrides in GENERATORS.items():
         slow = 10 if "unet" in name or "100" in name or "transformer" in name else 1
@@ -74,16 +80,21 @@ def compare_unet(repeats: int) -> None:
         difference = (network(*inputs) - plain(*inputs)).abs().max()
     assert difference < 1e-3, f"the two forms differ by {difference}"
     count = sum(parameter.numel() for parameter in network.parameters())
-    # In turns, so that both meet the same machine.
-    ours, theirs = [], []
+    half, halves = copy.deepcopy(network).bfloat16(), tuple(one.bfloat16() for one in inputs)
+    forms: dict[str, Callable[[], Tensor]] = {
+        "plain conv1d": lambda: plain(*inputs),
+        "products": lambda: network(*inputs),
+        "products, bfloat16": lambda: half(*halves),
+    }
+    # In turns, so that all of them meet the same machine.
+    times: dict[str, list[float]] = {name: [] for name in forms}
     for _ in range(repeats):
-        ours += timed(lambda: network(*inputs), 1)
-        theirs += timed(lambda: plain(*inputs), 1)
-    (mine, _), (plainly, _) = np.median(ours, 0), np.median(theirs, 0)
-    print(
-        f"\nU-Net, {count / 1e6:.1f} M parameters, one pass, batch 1: products {mine:.1f} ms, "
-        f"plain conv1d {plainly:.1f} ms, {plainly / mine:.2f} times as fast"
-    )
+        for name, call in forms.items():
+            times[name].append(timed(call, 1)[0][0])
+    print(f"\nU-Net, {count / 1e6:.1f} M parameters, one pass, batch 1")
+    slowest = np.median(times["plain conv1d"])
+    for name, found in times.items():
+        print(f"{name:36} {np.median(found):6.2f} ms, {slowest / np.median(found):.2f} times as fast as plain")
     weights = torch.cat([parameter.detach().flatten() for parameter in network.parameters()])
     reading = np.median(timed(lambda: weights.sum(), repeats), 0)[0]
     print(f"reading its weights once: {reading:.1f} ms")

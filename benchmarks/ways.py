@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageFont
 from rich.console import Console
 
 from paddock.environments.avoiding import AvoidingVectorEnv
@@ -27,6 +27,9 @@ TASKS: dict[str, type[PlaneVectorEnv]] = {"two_ways": TwoWaysVectorEnv, "avoidin
 METHODS = {"bc": "regression", "flow": "flow matching", "ddpm": "DDPM"}
 STARTS = {"two_ways": 400, "avoiding": 480}
 SEED, DRAWN = 2_000, 60  # other starts than during training
+PANEL, FINER = 360, 3  # pixels of a panel's longer side, and how much finer it is drawn
+CAPTION, GAP = 26, 12  # pixels
+SUCCESS, FAILURE = (30, 60, 160, 110), (235, 120, 0, 230)
 
 
 def main() -> None:
@@ -46,10 +49,12 @@ def main() -> None:
             found = evaluated(actor, task).metrics("")
             shares = f"{found['way_entropy']:.2f} | {100 * found['largest_way_share']:.0f} %"
             print(f"| {task} | {METHODS[method]} | {100 * found['success']:.1f} % | {shares} |", flush=True)
-            pictures.append(drawn(actor, task, METHODS[method]))
-        rows.append(np.concatenate(pictures, 1))
+            if options.picture is not None:
+                caption = f"{METHODS[method]}: {100 * found['success']:.1f} % arrive"
+                pictures.append(drawn(actor, task, caption))
+        rows.append(pictures)
     if options.picture is not None:
-        Image.fromarray(np.concatenate(rows)).quantize(64).save(options.picture)
+        Image.fromarray(np.concatenate([side_by_side(row) for row in rows])).quantize(128).save(options.picture)
 
 
 def trained(experiment: str, folder: Path) -> ActorModule:
@@ -69,8 +74,8 @@ def evaluated(actor: ActorModule, task: str) -> Ways:
     return evaluator(actor, kind, episodes=STARTS[task], seed=SEED, deterministic=False)
 
 
-def drawn(actor: ActorModule, task: str, name: str) -> np.ndarray:
-    """The task from above with the paths of some starts; those that fail are red."""
+def drawn(actor: ActorModule, task: str, caption: str) -> np.ndarray:
+    """The task from above with the paths of some starts; those that fail are orange and end in a cross."""
     env = TASKS[task](DRAWN, "rgb_array")
     observation, _ = env.reset(seed=SEED)
     paths, is_over, fails = [env.position.copy()], np.zeros(DRAWN, bool), np.zeros(DRAWN, bool)
@@ -84,15 +89,31 @@ def drawn(actor: ActorModule, task: str, name: str) -> np.ndarray:
         stop[ended], fails[ended] = step, reward[ended] == 0
         is_over |= ended
         paths.append(env.position.copy())
-    picture = Image.fromarray(env._ground())
+    picture = Image.fromarray(env.ground(FINER * PANEL)).convert("RGBA")
     (left, right), (_, high) = env.bounds
     scale = picture.width / (right - left)
-    pen = ImageDraw.Draw(picture)
-    for copy in range(DRAWN):
+    for copy in np.argsort(fails):  # Failures are drawn last, so that they are seen.
         points = [((x - left) * scale, (high - y) * scale) for x, y in (one[copy] for one in paths[: stop[copy] + 1])]
-        pen.line(points, fill=(200, 40, 40) if fails[copy] else (30, 60, 160), width=1)
-    pen.text((6, 4), f"{task.replace('_', ' ')}: {name}", fill=(0, 0, 0))
-    return np.asarray(picture)
+        layer = Image.new("RGBA", picture.size)
+        pen, colour = ImageDraw.Draw(layer), FAILURE if fails[copy] else SUCCESS
+        pen.line(points, fill=colour, width=2 * FINER, joint="curve")
+        if fails[copy]:
+            (x, y), reach = points[-1], 4 * FINER
+            pen.line([(x - reach, y - reach), (x + reach, y + reach)], fill=colour, width=2 * FINER)
+            pen.line([(x - reach, y + reach), (x + reach, y - reach)], fill=colour, width=2 * FINER)
+        picture = Image.alpha_composite(picture, layer)
+    panel = picture.convert("RGB").resize((picture.width // FINER, picture.height // FINER), Image.Resampling.LANCZOS)
+    framed = Image.new("RGB", (panel.width, panel.height + CAPTION), "white")
+    framed.paste(panel, (0, CAPTION))
+    ImageDraw.Draw(framed).text((4, 5), caption, fill=(0, 0, 0), font=ImageFont.load_default(15))
+    return np.asarray(framed)
+
+
+def side_by_side(panels: list[np.ndarray]) -> np.ndarray:
+    """Pictures of the same height with a white gap between them."""
+    gap = np.full((len(panels[0]), GAP, 3), 255, np.uint8)
+    parts = [part for panel in panels for part in (panel, gap)]
+    return np.concatenate(parts[:-1], 1)
 
 
 if __name__ == "__main__":

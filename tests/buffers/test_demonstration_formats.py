@@ -7,12 +7,13 @@ import pytest
 
 from demonstration_cases import SPEC, assert_same_episode, make_episode, write_set
 from paddock.buffers import lerobot_sets
+from paddock.buffers.demonstration_files import find_sets
 from paddock.buffers.demonstrations import load_episodes
 from paddock.buffers.episodes import Description, Episode, read_description
 from paddock.buffers.lerobot_reading import read_lerobot
 from paddock.core.errors import InputError
 from paddock.core.specs import ArraySpec, Spec
-from paddock.orchestration.demonstration_sets import details, export_set, find_sets, import_set, merge, summary
+from paddock.orchestration.demonstration_sets import details, export_set, import_set, merge, summary
 
 parquet = pytest.importorskip("pyarrow.parquet")
 PLAIN = Spec(
@@ -168,7 +169,8 @@ def write_others(folder, lengths):
     ("break_it", "sentence"),
     [
         (lambda f: (f / "meta/info.json").write_text("{}"), "is of version None"),
-        (lambda f: (f / "meta/info.json").unlink(), "does not exist"),
+        (lambda f: (f / "meta/info.json").unlink(), "is no LeRobot dataset: it has no meta/info.json"),
+        (lambda f: _flip_a_bit(f / "data/chunk-000/file-000.parquet"), "checksum"),
         (lambda f: (f / "data/chunk-000/file-000.parquet").write_bytes(b"no table"), "cannot be read"),
         (lambda f: (f / "data/chunk-000/file-000.parquet").unlink(), "cannot be read"),
         (lambda f: (f / "meta/episodes/chunk-000/file-000.parquet").unlink(), "no table of episodes"),
@@ -185,6 +187,12 @@ def test_broken_lerobot_datasets_get_a_sentence(tmp_path, break_it, sentence):
         import_set(str(tmp_path / "lerobot"), tmp_path / "back")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "back").exists()
+
+
+def _flip_a_bit(file):
+    content = bytearray(file.read_bytes())
+    content[300] ^= 1
+    file.write_bytes(content)
 
 
 def _edit(folder, column, value):
@@ -207,6 +215,20 @@ def test_a_minari_dataset_that_would_run_code_is_refused(tmp_path, minari_home):
         import_set("minari:paddock/test-v0", tmp_path / "back")
     with pytest.raises(InputError, match="no Minari dataset"):
         import_set("minari:paddock/other-v0", tmp_path / "back")
+
+
+@pytest.mark.parametrize("name", ["laps", "group/laps", "laps-v", "bad name-v0"])
+def test_a_minari_dataset_has_a_name_with_a_version(tmp_path, minari_home, name):
+    folder = write_set(tmp_path / "set", plain_episode(5, 1), spec=PLAIN)
+    with pytest.raises(InputError, match="write it as group/name-v0"):
+        export_set(folder, "minari", name)
+    assert not list(minari_home.glob("**/data"))
+
+
+def test_a_folder_that_stops_minari_is_told_of(tmp_path, minari_home):
+    (minari_home / "laps/data").mkdir(parents=True)  # what Minari leaves behind of a name without a version
+    with pytest.raises(InputError, match="Minari cannot list the datasets"):
+        import_set("minari:paddock/test-v0", tmp_path / "back")
 
 
 def test_a_minari_dataset_that_leads_elsewhere_is_refused(tmp_path, minari_home):

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -88,6 +89,28 @@ def test_broken_demonstrations_get_a_sentence(tmp_path, episodes, break_it, sent
 def test_demonstrations_that_are_not_there_are_to_be_recorded_first(tmp_path):
     with pytest.raises(InputError, match="paddock record episodes"):
         load_episodes(tmp_path / "nothing")
+
+
+def test_a_folder_of_sets_is_told_from_a_set(tmp_path, episodes):
+    found = write_set(tmp_path / "sets/one", *episodes)
+    with pytest.raises(InputError, match=f"folder of sets, not a set; name one of them: {found}"):
+        load_episodes(tmp_path / "sets")
+
+
+def test_demonstrations_of_another_environment_are_refused_in_a_sentence(tmp_path, episodes):
+    folder = write_set(tmp_path / "set", *episodes)
+    name, part = next(iter(SPEC.observation.items()))
+    changed = msgspec.structs.replace(part, shape=(*part.shape, 2))
+    other = msgspec.structs.replace(SPEC, observation={**SPEC.observation, name: changed})
+    with pytest.raises(InputError) as caught:
+        load_episodes(folder, other)
+    said = str(caught.value)
+    assert f"their '{name}' is {part.dtype} {part.shape}, here {part.dtype} {changed.shape}" in said
+    assert "--experiment" in said
+    assert len(said) < 400  # and no dump of all bounds
+    steered = msgspec.structs.replace(SPEC, action=msgspec.structs.replace(SPEC.action, high=7.0))
+    with pytest.raises(InputError, match="their actions are of another range than here"):
+        load_episodes(folder, steered)
 
 
 def _swap(folder):

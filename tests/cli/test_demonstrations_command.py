@@ -22,7 +22,7 @@ def test_demonstrations_from_record_to_training(paddock, tmp_path):
     assert "oval" in shown
     assert "f1tenth" in shown
     refused = run("demonstrations", "show", "sets", code=2)
-    assert "neither demonstrations nor a recording" in refused.stderr
+    assert "name one of them: sets/oval" in refused.stderr
     assert "Traceback" not in refused.stderr
 
     small = ["environment.num_envs=4", "evaluation.episodes=2", "logging.tensorboard=false", "--name", "small"]

@@ -1,5 +1,7 @@
 """Networks over chunks of actions: FiLM MLP, U-Net, transformer, and their convolutions against torch's own."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -78,6 +80,19 @@ def test_time_upsampling_equals_conv_transpose1d():
     ours.load_convolution(plain.weight, plain.bias)
     sequence = torch.randn(3, 5, 6)
     assert torch.allclose(ours(sequence), plain(sequence.transpose(1, 2)).transpose(1, 2), atol=1e-5)
+
+
+@pytest.mark.parametrize("make", [lambda: TimeConvolution(6, 9, 5), lambda: TimeUpsampling(6)])
+def test_weights_of_one_output_stay_side_by_side(make):
+    """Also in a copy, and once weights were loaded that lay otherwise: products of few rows are faster so."""
+    ours = make()
+    saved = {name: value.contiguous() for name, value in ours.state_dict().items()}
+    loaded = make()
+    loaded.load_state_dict(saved)
+    for one in (ours, copy.deepcopy(ours), loaded):
+        assert one.weight.stride(-2) == 1
+        assert torch.equal(one.weight, ours.weight)
+    assert ours.weight.shape == make().weight.shape == saved["weight"].shape
 
 
 def test_time_group_norm_equals_group_norm():

@@ -39,6 +39,14 @@ def test_record_drives_whole_laps_with_the_classical_driver(request_):
     assert read_description(request_.folder).time_step == 0.05
 
 
+def test_record_at_a_slower_pace_takes_longer(request_, tmp_path):
+    slow = replace(request_, folder=tmp_path / "slow", pace=0.7)
+    assert record(slow)["steps"] > 1.1 * record(request_)["steps"]
+    assert load_episodes(slow.folder)[0].driver == "classical driver at 0.7"
+    with pytest.raises(InputError, match="of the classical driver"):
+        record(replace(slow, driver="random"))
+
+
 def test_record_replays_to_the_same_observations(request_):
     """The actions of a demonstration, given to the same environment with the same seed, lead to the same places."""
     record(replace(request_, laps=1, num_envs=1))

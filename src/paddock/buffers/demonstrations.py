@@ -6,6 +6,7 @@ Shapes: T steps of an episode, N samples of a batch.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from paddock.buffers.action_range import to_policy
-from paddock.buffers.demonstration_files import is_demonstrations
+from paddock.buffers.demonstration_files import find_sets, is_demonstrations
 from paddock.buffers.episodes import (
     Episode,
     check_same_spec,
@@ -31,6 +32,8 @@ from paddock.buffers.uniform import UniformBuffer, UniformConfig
 from paddock.config.schema import TargetSchema
 from paddock.core.errors import InputError
 from paddock.core.specs import Spec
+
+MOST_NAMED = 5  # sets that an error names
 
 
 class DemonstrationsConfig(TargetSchema):
@@ -156,10 +159,13 @@ def spec_of_source(folder: Path) -> Spec:
     """What the episodes of a folder look like."""
     if not folder.exists():
         raise InputError(
-            f"there is no folder '{folder}'. Record demonstrations first: paddock record episodes {folder} --laps 30"
+            f"there is no folder '{folder}'. Record demonstrations first, in the environment of the experiment that "
+            f"they are for: paddock record episodes {folder} --experiment NAME --laps 30"
         )
     if is_demonstrations(folder):
         return read_description(folder).spec
+    if below := [str(found) for found in islice(find_sets(folder), MOST_NAMED)]:
+        raise InputError(f"'{folder}' is a folder of sets, not a set; name one of them: {', '.join(below)}.")
     try:
         return read_recording(folder)[0]
     except InputError as error:

@@ -169,7 +169,30 @@ def read_episodes(folder: Path) -> Iterator[Episode]:
 def check_same_spec(what: str, there: Spec, here: Spec) -> None:
     """Refuse data of one Spec where another one is needed."""
     if there != here:
-        raise InputError(f"{what} another environment: they have {there}, this one has {here}.")
+        raise InputError(
+            f"{what} another environment: {'; '.join(_differences(there, here))}. Demonstrations are recorded in the "
+            "environment that they are for: paddock record episodes FOLDER --experiment NAME [KEY=VALUE ...]"
+        )
+
+
+def _differences(there: Spec, here: Spec) -> Iterator[str]:
+    """What two Specs differ in, in words: shapes and types first, since ranges in them say little then."""
+    if there.observation.keys() != here.observation.keys():
+        yield f"they observe {', '.join(sorted(there.observation))}, here it is {', '.join(sorted(here.observation))}"
+    shared = there.observation.keys() & here.observation.keys()
+    pairs = [(f"their '{name}'", there.observation[name], here.observation[name]) for name in sorted(shared)]
+    for name, one, other in [*pairs, ("their actions", there.action, here.action)]:
+        verb = "are" if name.endswith("s") else "is"
+        if (one.shape, one.dtype, one.choices) != (other.shape, other.dtype, other.choices):
+            yield f"{name} {verb} {_in_words(one)}, here {_in_words(other)}"
+        elif one != other:
+            yield f"{name} {verb} of another range than here"
+    if there.is_dict != here.is_dict:
+        yield "only one of them has observations by name"
+
+
+def _in_words(spec: ArraySpec) -> str:
+    return f"one of {spec.choices} choices" if spec.choices is not None else f"{spec.dtype} {spec.shape}"
 
 
 def misfit(episode: Episode, spec: Spec) -> str:

@@ -42,6 +42,11 @@ DAMAGE = (KeyError, TypeError, ValueError, IndexError, AttributeError, OSError)
 
 def read_lerobot(folder: Path) -> tuple[Description, Iterator[Episode]]:
     """What a dataset is, and its episodes in their order."""
+    if not (folder / INFO).exists():
+        raise InputError(
+            f"'{folder}' is no LeRobot dataset: it has no {INFO}. Name the folder of one, or minari:NAME for a Minari "
+            "dataset on this machine."
+        )
     info = read_json(folder / INFO)
     if not isinstance(info, dict) or not str(info.get("codebase_version", "")).startswith("v3."):
         given = info.get("codebase_version") if isinstance(info, dict) else None
@@ -194,7 +199,7 @@ class _Reader:
         parquet = require("pyarrow.parquet", extra="lerobot", purpose="reading a LeRobot dataset")
         try:
             with open_regular(file, limit=LARGEST_SET) as opened:
-                table = parquet.ParquetFile(opened)
+                table = parquet.ParquetFile(opened, page_checksum_verification=True)
                 groups = table.metadata.num_row_groups
                 self._count(sum(table.metadata.row_group(at).total_byte_size for at in range(groups)))
                 return table.read()

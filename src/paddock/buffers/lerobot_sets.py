@@ -171,7 +171,7 @@ def _write_table(pyarrow: Any, folder: Path, pattern: str, file: int, tables: li
     parquet = require("pyarrow.parquet", extra="lerobot", purpose="writing a LeRobot dataset")
     path = folder / pattern.format(chunk_index=file // CHUNK_FILES, file_index=file % CHUNK_FILES)
     path.parent.mkdir(parents=True, exist_ok=True)
-    parquet.write_table(pyarrow.concat_tables(tables), path)
+    parquet.write_table(pyarrow.concat_tables(tables), path, write_page_checksum=True)
 
 
 def _write_episodes(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ def open_minari(name: str) -> Any:
     """A dataset on this machine. Its files are checked first: one that says no spaces would have Minari make the
     environment that it names, which runs code of the dataset's maker."""
     minari = require("minari", extra="minari", purpose=f"dataset '{MINARI}{name}'")
-    known = minari.list_local_datasets()
+    known = _known(minari)
     if name not in known:
         raise InputError(
             f"there is no Minari dataset '{name}' on this machine.{did_you_mean(name, known)} "
@@ -81,9 +81,9 @@ def description_of(dataset: Any, spec: Spec) -> Description:
 def write_minari_episodes(name: str, episodes: Iterable[Episode], description: Description, **about: Any) -> Any:
     """Make a dataset of episodes; `about` goes to Minari (author, algorithm_name, ...)."""
     minari = require("minari", extra="minari", purpose="writing a Minari dataset")
-    if not re.fullmatch(r"[\w-]+(/[\w-]+)*", name):
+    if not re.fullmatch(r"([\w-]+/)*[\w-]+-v\d+", name):
         raise InputError(f"'{name}' is no name of a Minari dataset; write it as group/name-v0.")
-    if name in minari.list_local_datasets():
+    if name in _known(minari):
         raise InputError(f"there is a Minari dataset '{name}' already; choose another name, or delete it first.")
     kept, spec = list(episodes), description.spec
     if not kept:
@@ -112,6 +112,19 @@ def write_minari(name: str, files: Iterable[Rows], spec: Spec, **about: Any) -> 
     """Make a dataset of the rows of a recording."""
     episodes = [episode_of(rows, spec, {}) for file in files for rows in split_episodes(file)]
     return write_minari_episodes(name, episodes, Description(spec), **about)
+
+
+def _known(minari: Any) -> Collection[str]:
+    """The names of the datasets on this machine. A folder among them that is none stops Minari itself."""
+    try:
+        found: Collection[str] = minari.list_local_datasets()
+    except (TypeError, ValueError, KeyError, OSError) as error:
+        folder = minari.storage.local.get_dataset_path("")
+        raise InputError(
+            f"Minari cannot list the datasets in '{folder}': {type(error).__name__}: {error}. "
+            "Move away the folder that holds no whole dataset."
+        ) from error
+    return found
 
 
 def _check_file(file: Path, name: str) -> None:

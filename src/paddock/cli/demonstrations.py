@@ -13,6 +13,10 @@ from paddock.cli.run_options import RUNS, JsonOption, RunsDirOption
 
 app = typer.Typer(help="List, inspect, play, merge, import and export demonstrations.", no_args_is_help=True)
 
+HEADINGS = {"mean_return": "return", "is_intervention": "taken over"}
+OF_EACH = ("episode", "steps", "return", "end", "is_intervention", "corrected")
+WIDE = ("drivers", "driver", "tracks", "track", "student")
+
 SetArgument = Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder of demonstrations, or of a recording.")]
 
 
@@ -22,8 +26,9 @@ def list_sets(
     as_json: JsonOption = False,
 ) -> None:
     """The sets of demonstrations in a folder, one line each."""
+    from paddock.buffers.demonstration_files import find_sets
     from paddock.core.errors import InputError
-    from paddock.orchestration.demonstration_sets import find_sets, summary
+    from paddock.orchestration.demonstration_sets import summary
 
     if not folder.is_dir():
         raise InputError(f"'{folder}' is no folder.")
@@ -38,8 +43,9 @@ def list_sets(
     elif not rows:
         print(f"There are no demonstrations in '{folder}'. Record some: paddock record episodes FOLDER --laps 10")
     else:
-        columns = ("folder", "episodes", "steps", "seconds", "drivers", "tracks", "mean_return", "is_intervention")
-        _print_table(rows, columns)
+        columns = ("folder", "episodes", "steps", "drivers", "tracks", "mean_return")
+        has_any = any(row["is_intervention"] for row in rows)
+        _print_table(rows, (*columns, "is_intervention") if has_any else columns)
 
 
 @app.command("show")
@@ -59,7 +65,17 @@ def show_set(folder: SetArgument, as_json: JsonOption = False) -> None:
     print(f"action           {values['spec']['action']['dtype']} {values['spec']['action']['shape']}")
     for name, value in values["actions"].items():
         print(f"action {name:9} {', '.join(f'{one:.3f}' for one in value)}")
-    _print_table(values["list"], tuple(dict.fromkeys(key for row in values["list"] for key in row)))
+    rows = values["list"]
+    columns = dict.fromkeys(key for row in rows for key in row if key not in ("driver", "track"))  # said above
+    for name in [name for name in columns if name not in OF_EACH]:
+        if len({str(row.get(name)) for row in rows}) == 1:
+            print(f"{name:16} {_text(rows[0].get(name))}")
+            del columns[name]
+    if len(values["drivers"]) > 1:
+        columns["driver"] = None
+    if len(values["tracks"]) > 1:
+        columns["track"] = None
+    _print_table(rows, tuple(columns))
 
 
 @app.command("play")
@@ -150,7 +166,8 @@ def _print_table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
 
     table = Table(box=None, pad_edge=False)
     for name in columns:
-        table.add_column(name.replace("_", " "), overflow="fold")
+        # Names of drivers and tracks give way first: a number or a folder in two lines is hard to read.
+        table.add_column(HEADINGS.get(name, name), overflow="fold", no_wrap=name not in WIDE)
     for row in rows:
         table.add_row(*(_text(row.get(name)) for name in columns))
     Console().print(table)

@@ -47,6 +47,12 @@ def record_episodes(
             min=0.0, max=1.0, help="Std of what is added to actions, as a share of half their range; kept beside them."
         ),
     ] = 0.0,
+    pace: Annotated[
+        float,
+        typer.Option(
+            min=0.1, max=1.0, help="Share of its cornering speed that the classical driver takes; 0.8 to clone it."
+        ),
+    ] = 1.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of starts and noise.")] = 1,
     num_envs: Annotated[int, typer.Option(min=1, help="Environments that are driven at the same time.")] = 8,
     stochastic: Annotated[
@@ -80,7 +86,7 @@ def record_episodes(
 
     request = RecordRequest(
         folder, driver, experiment, overrides or [], episodes, laps, noise, seed, num_envs, stochastic, keep_idle,
-        keep_failures, min_return, student, teacher_share, runs_dir, trust,
+        keep_failures, min_return, student, teacher_share, pace, runs_dir, trust,
     )  # fmt: skip
     with showing(f"recording {folder}", "episodes") as advance:
         done = 0

@@ -119,7 +119,7 @@ class PlaneVectorEnv(VectorEnv):
 
     def render(self) -> tuple[NDArray[np.uint8], ...]:
         """A picture of each copy: discs, goal and point."""
-        ground = self._ground()
+        ground = self.ground()
         return tuple(self._with_point(ground, place) for place in self.position)
 
     def get_state(self) -> dict[str, Any]:
@@ -146,8 +146,9 @@ class PlaneVectorEnv(VectorEnv):
         ]
         return (away < self.discs[:, 2]).any(1) | is_outside[0] | is_outside[1]
 
-    def _ground(self) -> NDArray[np.uint8]:
-        places = self._pixel_places()
+    def ground(self, size: int = SIZE) -> NDArray[np.uint8]:
+        """A picture [height, width, 3] of discs and goal, `size` pixels along its longer side."""
+        places = self._pixel_places(size)
         picture = np.empty((*places.shape[:2], 3), np.uint8)
         picture[:] = GROUND
         picture[self._is_goal(places)] = GOAL
@@ -161,10 +162,10 @@ class PlaneVectorEnv(VectorEnv):
         picture[np.hypot(places[..., 0] - place[0], places[..., 1] - place[1]) < size] = POINT
         return picture
 
-    def _pixel_places(self) -> Floats:
+    def _pixel_places(self, size: int = SIZE) -> Floats:
         """[height, width, 2]: the place of each pixel; y grows upwards."""
         (left, right), (low, high) = self.bounds
-        scale = SIZE / max(right - left, high - low)
+        scale = size / max(right - left, high - low)
         width, height = round(scale * (right - left)), round(scale * (high - low))
         x, y = left + (np.arange(width) + 0.5) / scale, high - (np.arange(height) + 0.5) / scale
         return np.stack(np.meshgrid(x, y), -1)

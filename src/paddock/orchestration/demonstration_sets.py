@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from paddock.buffers.demonstration_files import DESCRIPTION, is_demonstrations
+from paddock.buffers.demonstration_files import is_demonstrations
 from paddock.buffers.demonstrations import load_episodes, spec_of_source
 from paddock.buffers.episodes import (
     MARKS,
@@ -31,18 +31,6 @@ from paddock.core.errors import InputError, unknown_choice
 from paddock.environments.spaces import spec_of_spaces
 
 FORMATS = ("minari", "lerobot")
-DEEPEST = 4  # folders below the one that is searched
-
-
-def find_sets(folder: Path) -> Iterator[Path]:
-    """Folders of demonstrations in a folder and below it."""
-    if is_demonstrations(folder):
-        yield folder
-        return
-    pattern = DESCRIPTION
-    for _ in range(DEEPEST):
-        pattern = f"*/{pattern}"
-        yield from sorted(file.parent for file in folder.glob(pattern))
 
 
 def summary(folder: Path) -> dict[str, Any]:

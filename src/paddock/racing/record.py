@@ -20,8 +20,9 @@ from paddock.environments.spaces import spec_of
 from paddock.orchestration.subject import find_subject
 from paddock.racing.drive.recording import STANDING
 from paddock.racing.env.config import RacingConfig
+from paddock.racing.env.teacher import drivers_at
 from paddock.racing.env.vector import RacingVectorEnv
-from paddock.racing.laps.classical import NAME, ClassicalAtTheWheel
+from paddock.racing.laps.classical import NAME
 from paddock.rollout.actor import ActorModule, RandomActor, RandomActorConfig
 from paddock.rollout.collector import time_step
 from paddock.rollout.episodes import evaluation_mode
@@ -40,7 +41,8 @@ class RecordRequest:
     """What is to be recorded. driver: `classical`, `random`, a run or a policy's folder; a policy drives in its own
     environment, the others in that of `experiment`. laps: whole laps of racing, in place of `episodes`.
 
-    keeps_failures: of laps, also those that were not completed. min_return: of episodes, the least that is kept.
+    pace: share of its cornering speed that the classical driver takes. keeps_failures: of laps, also those that were
+    not completed. min_return: of episodes, the least that is kept.
     student: a run or a policy's folder that drives in its own environment while the classical driver says in each step
     what it would have done, and takes that step itself with the chance `teacher_share`. All of its episodes are kept.
     """
@@ -60,6 +62,7 @@ class RecordRequest:
     min_return: float | None = None
     student: str | None = None
     teacher_share: float = 0.0
+    pace: float = 1.0
     runs_dir: Path = Path("runs")
     trusts: bool = False
 
@@ -71,13 +74,15 @@ def record(request: RecordRequest, advance: Callable[[int], None] = lambda count
     wanted = request.laps or request.episodes or 0
     if request.student is not None and request.driver != CLASSICAL:
         raise InputError(f"a student is taught by the classical driver, not by '{request.driver}'.")
+    if request.pace != 1.0 and request.driver != CLASSICAL:
+        raise InputError(f"--pace {request.pace:g} is of the classical driver; '{request.driver}' drives as it does.")
     env, environment, actor = _subject(request, min(request.num_envs, wanted))
     spec = spec_of(env)
     driver: EpisodeDriver
     if actor is not None and request.student is None:
         driver = ActorDriver(actor, env.num_envs, Path(request.driver).name, deterministic=not request.stochastic)
     elif isinstance(env, RacingVectorEnv):
-        driver = ClassicalDemonstrator(env)
+        driver = ClassicalDemonstrator(env, request.pace)
     else:
         raise InputError(f"the classical driver drives in racing only; record '{request.experiment}' with a policy.")
     rules = _rules(env, request, actor)
@@ -169,14 +174,13 @@ class ClassicalDemonstrator:
     """The classical driver as an `EpisodeDriver`: it looks at the world itself, and chooses among the agent's
     actions."""
 
-    name = NAME
-
-    def __init__(self, env: RacingVectorEnv) -> None:
-        self._env, self._driver = env, ClassicalAtTheWheel(env)
+    def __init__(self, env: RacingVectorEnv, pace: float = 1.0) -> None:
+        self._env, self._drivers = env, drivers_at(env, pace)
+        self.name = NAME if pace == 1.0 else f"{NAME} at {pace:g}"
 
     def act(self, observation: Mapping[str, np.ndarray]) -> np.ndarray:
         env = self._env
-        return np.asarray(env._actions.encode(self._driver.act(observation, env.world)[env._rows]))
+        return np.asarray(env._actions.encode(self._drivers.act(env.world)[env._rows]))
 
     def restart(self, begins: np.ndarray) -> None:
         """It remembers nothing."""
