@@ -99,7 +99,8 @@ STRETCHES = """async () => {
   const at = (k, radius) => [1.6 * radius * Math.cos(k * Math.PI / 60), radius * Math.sin(k * Math.PI / 60)];
   const edges = [100, 112].map((radius) => Array.from({ length: 120 }, (_, k) => at(k, radius + 6 * Math.cos(k / 9))));
   const colour = (k) => (k % 30 < 20 ? 1 + (k > 60) : 0), most = 0.4;
-  return { edges, most, colours: Array.from({ length: 120 }, (_, k) => colour(k)), parts: stretches(120, colour, edges, most) };
+  const colours = Array.from({ length: 120 }, (_, k) => colour(k));
+  return { edges, most, colours, parts: stretches(120, colour, edges, most) };
 }"""
 
 
