@@ -1,7 +1,7 @@
 """How long a first visit takes: from an empty folder to a replay for a friend, done on the page by a real Chromium.
 
 `python benchmarks/dashboard_first_time.py`: start the server, *Watch a car learn* until an evaluation has completed a
-lap, *Race it*, *Share replay*, and open the replay from its file. Prints the seconds of each part; nothing is shortened.
+lap, *Race it*, *Share replay*, open the replay from its file. Prints the seconds of each part; nothing is shortened.
 `--pictures DIR` keeps what was seen.
 """
 

@@ -1,7 +1,7 @@
 """Take the pictures of the dashboard for the documentation: `python docs/site/pictures.py [--to DIR] [--seconds N]`.
 
-Servers and a short racing run are started in a temporary folder; Chromium takes the pictures from the page as it is. The
-view from the car is what `benchmarks/dashboard_world3d.py` draws. Needs the group `dev` (playwright) and a Chromium.
+Servers and a short racing run are started in a temporary folder; Chromium takes the pictures from the page as it is.
+The view from the car is what `benchmarks/dashboard_world3d.py` draws. Needs the group `dev` and a Chromium.
 """
 
 from __future__ import annotations

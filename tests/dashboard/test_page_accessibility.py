@@ -50,7 +50,7 @@ def test_accessibility_of_the_first_screen_in_both_themes(empty_server, pages):
 
 def test_accessibility_of_an_ending_and_its_timeline_in_both_themes(research, pages):
     page = pages.open(f"{research.address}#/run/{research.names['ended']}")
-    expect(page.get_by_role("region", name="Ending")).to_contain_text("The run finished")
+    expect(page.get_by_role("region", name="Ending")).to_contain_text("after 30k steps")
     page.get_by_role("region", name="Timeline").scroll_into_view_if_needed()
     expect(page.locator(".timeline .replay-name").first).to_be_visible()
     assert violations_of_both_themes(page) == []

@@ -35,8 +35,8 @@ def read_replay_of(run: RunFolder, which: str) -> dict[str, Any] | None:
 
 def describe_ending(run: RunFolder) -> dict[str, Any]:
     """`metrics` and `starts` of the best evaluation, names of `films`, the last lines of the `log`, the `error` that it
-    failed with, the `traceback` where one was kept, whether it `has_policy` to evaluate, and whether drives are kept that
-    a replay can show."""
+    failed with, the `traceback` where one was kept, whether it `has_policy` to evaluate, and whether drives are kept
+    that a replay can show."""
     try:
         result = read_result(run.result_file("best"))
     except InputError:

@@ -46,7 +46,7 @@ export class Ending {
     const best = starts.filter(({ lap_time: time }) => isNumber(time)).sort((a, b) => a.lap_time - b.lap_time)[0];
     const finish = metrics['eval/finish_rate'];
     const told = [`The run ${WORDS[status] ?? status} after ${compact(steps)} steps in ${duration(seconds)}.`,
-      best ? `Best lap ${againstReference(best.lap_time, best.reference)}.` : isNumber(score) && metric ? `Best ${metric.replace(/^eval\//, '').replaceAll('_', ' ')}: ${number(score)}.` : null,
+      best ? `Best lap ${againstReference(best.lap_time, best.reference)}.` : starts.length ? 'No evaluated start completed a lap.' : isNumber(score) && metric ? `Best ${metric.replace(/^eval\//, '').replaceAll('_', ' ')}: ${number(score)}.` : null,
       best && isNumber(finish) ? `${Math.round(100 * finish)} % of ${starts.length} starts finished.` : null];
     this.sentence.textContent = told.filter(Boolean).join(' ');
   }
