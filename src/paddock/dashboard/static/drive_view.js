@@ -145,7 +145,7 @@ async function showDemonstrations(box, problem) {
 
 const help = () => html('p', { class: 'soft small keys' }, html('kbd', {}, '← →'), ' or ', html('kbd', {}, 'A D'), ' steer, ',
   html('kbd', {}, '↑'), ' ', html('kbd', {}, 'W'), ' throttle, ', html('kbd', {}, '↓'), ' ', html('kbd', {}, 'S'), ' ', html('kbd', {}, 'space'),
-  ' brake, ', html('kbd', {}, 'R'), ' back to the line, ', html('kbd', {}, 'M'), ' who steers.');
+  ' brake, ', html('kbd', {}, 'R'), ' restart the lap, ', html('kbd', {}, 'M'), ' who steers.');
 
 /** A card of which nothing is known yet: its parts stay, since a click is lost whose beginning was on one that is gone. */
 function trackCard(name, checked) {

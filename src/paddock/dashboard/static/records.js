@@ -135,6 +135,6 @@ export class Policies {
 
   _race(row) {
     const query = new URLSearchParams({ opponent: `${this.id}/${row.name}` });
-    return html('a', { class: 'button small', href: `#/drive?${query}`, 'aria-label': `Race against ${row.name}` }, 'Race it');
+    return html('a', { class: 'button small', href: `#/drive?${query}`, 'aria-label': `Race it: ${row.name}` }, 'Race it');
   }
 }
