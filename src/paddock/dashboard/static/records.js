@@ -73,7 +73,7 @@ export class Events {
   _draw() {
     const seen = this.rows.filter(FILTERS[this.filter][1]);
     replace(this.list, seen.reverse().map((row) => this._item(row)));
-    if (!seen.length) this.list.append(html('li', { class: 'soft' }, this.rows.length ? 'No event of this kind.' : 'Nothing has happened yet.'));
+    if (!seen.length) this.list.append(html('li', { class: 'soft none' }, this.rows.length ? 'No event of this kind.' : 'Nothing has happened yet.'));
   }
 
   _item(row) {

@@ -91,6 +91,7 @@ class RunPage {
 
   close() {
     removeEventListener('keydown', this._keys);
+    clearTimeout(this._measuring);
     this._endAsking();
     this.standings.close();
     this.live.close();
@@ -305,7 +306,7 @@ class RunPage {
     if (this.state.snapshot || this.state.scene) return; // it lives again
     if (!cars) {
       this.stage.element.classList.add('over');
-      this.stage.say(this.isRacing ? 'This run ended before a drive was evaluated. Its curves and events are below.' : 'This run has ended. Its curves, events and policies are below.');
+      this.stage.say(this.isRacing ? 'This run has no evaluated drive to replay. Its curves and events are below.' : 'This run has ended. Its curves, events and policies are below.');
       if (this.isRacing) await this._outline();
       return;
     }
@@ -322,10 +323,11 @@ class RunPage {
     if (cars.length === 1) view.follow(0);
   }
 
-  /** Where nothing was driven that could be played: the circuit alone. */
-  async _outline() {
+  /** Where nothing was driven that could be played: the circuit alone. The server may still be measuring it. */
+  async _outline(turns = 15) {
     const name = this.details.config?.environment?.track, tracks = await get('/api/tracks').catch(() => []);
-    const points = tracks.find((track) => track.name === name)?.outline, picture = outlinePicture();
+    const track = tracks.find((one) => one.name === name), points = track?.outline, picture = outlinePicture();
+    if (track && !points?.length && !track.error && turns > 0) this._measuring = setTimeout(() => this._outline(turns - 1), 2000);
     if (!points?.length || !this.stage.element.classList.contains('over') || this.stage.frame.querySelector('.outline')) return;
     picture.classList.add('outline');
     drawOutline(picture, points);
