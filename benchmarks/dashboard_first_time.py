@@ -30,7 +30,8 @@ class Clock:
     """Seconds of each part, and a picture at its end."""
 
     def __init__(self, pictures: Path | None) -> None:
-        self.pictures, self.parts, self.last = pictures, {}, time.monotonic()
+        self.pictures, self.last = pictures, time.monotonic()
+        self.parts: dict[str, float] = {}
 
     def note(self, part: str, page: Page | None = None) -> None:
         now = time.monotonic()
