@@ -157,7 +157,8 @@ def test_a_lap_with_the_keyboard(server, pages):
     for mode in ("AI", "Assisted", "Manual"):
         page.get_by_role("button", name=mode, exact=True).click()
         seen(page, f"s.status.mode === '{mode.lower()}'")
-    page.evaluate("[1, 2].forEach(() => dispatchEvent(new KeyboardEvent('keydown', { code: 'KeyM' })))")
+    page.keyboard.press("m")
+    page.keyboard.press("m")
     seen(page, "s.status.mode === 'ai'")  # two presses are two steps, however quick
     page.get_by_role("button", name="End the drive").click()
     page.wait_for_url("**/#/drive")
