@@ -1,4 +1,4 @@
-# Everything a person or CI runs. From nothing but Python >= 3.11 and make: `make demo`, `make test`.
+# Everything a person or CI runs. You need Python >= 3.11 and make: `make demo`, `make test`.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

@@ -59,7 +59,8 @@ class Meter:
         before = self._file.stat().st_size
         while self._file.stat().st_size == before:
             time.sleep(0.002)
-        steps = json.loads(self._file.read_bytes().splitlines()[-1])["agent_steps"]
+        whole, _, _ = self._file.read_bytes().rpartition(b"\n")  # the last line may be half written
+        steps = json.loads(whole.splitlines()[-1])["agent_steps"]
         times = self._process.cpu_times()
         return time.perf_counter(), steps, times.user + times.system
 
@@ -93,7 +94,7 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-m", "paddock", *arguments], cwd=folder, stdout=log, stderr=log)
 
 
-def wait_for(condition: Any, patience: float = 120.0) -> Any:
+def wait_for(condition: Any, patience: float = 400.0) -> Any:
     give_up = time.monotonic() + patience
     while not (found := condition()):
         if time.monotonic() > give_up:

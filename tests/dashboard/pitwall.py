@@ -27,6 +27,10 @@ AWAY = ("ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE", 
 
 
 ACCESSIBILITY = Path(__file__).with_name("accessibility.js")
+AXE = Path(__file__).parents[1] / "vendor" / "axe.min.js"
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
+RUN_AXE = """async (rules) => (await axe.run(document, { runOnly: rules })).violations.flatMap((rule) => rule.nodes.map(
+  (node) => `${rule.id}: ${node.target.join(' ')} (${node.any.concat(node.all)[0]?.message ?? rule.help})`))"""
 
 
 class Server:
@@ -144,3 +148,22 @@ def assert_accessible(page) -> None:
     found = page.evaluate(ACCESSIBILITY.read_text())
     page.emulate_media(reduced_motion="no-preference")
     assert found == []
+
+
+def violations(page) -> list[str]:
+    """What axe-core complains of on the page as it is."""
+    if not page.evaluate("Boolean(window.axe)"):
+        page.evaluate(AXE.read_text(encoding="utf-8"))
+    return page.evaluate(RUN_AXE, RULES)
+
+
+def violations_of_both_themes(page) -> list[str]:
+    """What axe-core complains of in the dark and in the light theme; the page follows the system."""
+    found = []
+    page.emulate_media(reduced_motion="reduce")
+    for scheme in ("dark", "light"):
+        page.emulate_media(color_scheme=scheme)
+        page.wait_for_timeout(300)  # colours change smoothly
+        found += [f"{scheme}: {text}" for text in violations(page)]
+    page.emulate_media(reduced_motion="no-preference")
+    return found

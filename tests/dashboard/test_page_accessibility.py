@@ -1,24 +1,11 @@
 """Accessibility of the main screens by axe-core (tests/vendor, MPL-2.0), in both themes: everything has a name and a
 role, and text has a contrast of at least 4.5:1."""
 
-from pathlib import Path
-
 import pytest
-from pitwall import Server
+from pitwall import Server, violations, violations_of_both_themes
 from playwright.sync_api import expect
 from research_runs import make_runs
-
-AXE = Path(__file__).parents[1] / "vendor" / "axe.min.js"
-RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
-RUN = """async (rules) => (await axe.run(document, { runOnly: rules })).violations.flatMap((rule) => rule.nodes.map(
-  (node) => `${rule.id}: ${node.target.join(' ')} (${node.any.concat(node.all)[0]?.message ?? rule.help})`))"""
-
-
-def violations(page) -> list[str]:
-    """What axe-core complains of on the page as it is."""
-    if not page.evaluate("Boolean(window.axe)"):
-        page.evaluate(AXE.read_text(encoding="utf-8"))
-    return page.evaluate(RUN, RULES)
+from timeline_cases import racing_run
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +13,7 @@ def research(chromium_program, tmp_path_factory):
     folder = tmp_path_factory.mktemp("accessible")
     (folder / "runs").mkdir()
     names = make_runs(folder / "runs")
+    names["ended"] = racing_run(folder).name
     opened = Server(folder)
     opened.names = names
     yield opened
@@ -52,6 +40,20 @@ def test_accessibility_of_the_screens_in_both_themes(research, pages):
         page.get_by_role("button", name="Change plain").first.click()
         found += [f"{scheme} dialog: {text}" for text in violations(page)]
     assert found == []
+
+
+def test_accessibility_of_the_first_screen_in_both_themes(empty_server, pages):
+    page = pages.open(empty_server.address)
+    expect(page.get_by_text("over the reference lap")).to_be_visible()
+    assert violations_of_both_themes(page) == []
+
+
+def test_accessibility_of_an_ending_and_its_timeline_in_both_themes(research, pages):
+    page = pages.open(f"{research.address}#/run/{research.names['ended']}")
+    expect(page.get_by_role("region", name="Ending")).to_contain_text("after 30k steps")
+    page.get_by_role("region", name="Timeline").scroll_into_view_if_needed()
+    expect(page.locator(".timeline .replay-name").first).to_be_visible()
+    assert violations_of_both_themes(page) == []
 
 
 def test_accessibility_check_finds_what_is_wrong(research, pages):

@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from pitwall import PATIENCE, Server, assert_accessible, seen
+from pitwall import PATIENCE, Server, assert_accessible, seen, violations_of_both_themes
 from playwright.sync_api import expect
 from timeline_cases import racing_run
 
@@ -26,7 +26,7 @@ REWARD = "def crawl(params):\n    '''Pays for being slow.'''\n    return 1.0 / (
 OWN = "# @package _global_\n# My own small race.\ndefaults:\n  - racing\n  - _self_\n"
 
 
-def test_first_time_path_from_an_empty_folder_to_a_race(server, pages):
+def test_first_time_path_from_an_empty_folder_to_a_race_and_its_replay(server, pages):
     page = pages.open(server.address)
     page.route("**/api/runs", shortened)
     expect(page.get_by_text("over the reference lap")).to_be_visible()
@@ -41,6 +41,8 @@ def test_first_time_path_from_an_empty_folder_to_a_race(server, pages):
     page.get_by_role("button", name="Start", exact=True).click()
     page.wait_for_url("**/#/drive/*")
     seen(page, "s.snapshot && s.scene && s.snapshot.cars === 2")
+    drivers = shared_drivers(page, server.folder / "first.html")  # the agent's lap is there if it got round
+    assert {"classical driver", "Reference lap"} <= set(drivers) <= {"classical driver", "Reference lap", "agent"}
     pages.assert_quiet(server.address)
 
 
@@ -50,6 +52,7 @@ def test_replay_is_shared_by_a_press_from_a_run_and_from_a_race(server, pages):
     page.get_by_role("button", name="Start", exact=True).click()
     page.wait_for_url("**/#/drive/*")
     seen(page, "s.snapshot && s.scene && s.snapshot.cars === 2")
+    assert violations_of_both_themes(page) == []
     assert shared_drivers(page, server.folder / "race.html") == ["classical driver", "Reference lap"]
     page.get_by_role("button", name="End the drive").click()
     page.wait_for_url("**/#/drive")
@@ -69,11 +72,18 @@ def shared_drivers(place, file) -> list[str]:
         place.get_by_role("link", name="Share replay").first.click()
     download.value.save_as(file)
     assert file.stat().st_size < LARGEST_PAGE
-    opened = page.context.new_page()
-    opened.goto(file.as_uri())
-    opened.wait_for_function("() => window.replay.frames > 3")
+    opened, complaints, papers = page.context.new_page(), [], set()
+    opened.on("console", lambda said: said.type in ("error", "warning") and complaints.append(said.text))
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    for scheme in ("dark", "light"):
+        opened.emulate_media(color_scheme=scheme)
+        opened.goto(file.as_uri())
+        opened.wait_for_function("() => window.replay.frames > 3")
+        papers.add(opened.evaluate("getComputedStyle(document.body).backgroundColor"))
+        assert_accessible(opened)
     names = opened.locator(".replay-name").all_inner_texts()
     opened.close()
+    assert (len(papers), complaints) == (2, []), "a page in two themes, which nothing is wrong with"
     return names
 
 

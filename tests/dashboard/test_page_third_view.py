@@ -92,3 +92,29 @@ def test_without_webgl_the_plan_stays_and_says_why(server, pages):
     frames = page.evaluate("paddock.state.frames")
     seen(page, f"s.frames > {frames}")
     pages.assert_quiet(server.address)
+
+
+STRETCHES = """async () => {
+  const { stretches } = await import('/world3d/ground.js');
+  const at = (k, radius) => [1.6 * radius * Math.cos(k * Math.PI / 60), radius * Math.sin(k * Math.PI / 60)];
+  const edges = [100, 112].map((radius) => Array.from({ length: 120 }, (_, k) => at(k, radius + 6 * Math.cos(k / 9))));
+  const colour = (k) => (k % 30 < 20 ? 1 + (k > 60) : 0), most = 0.4;
+  const colours = Array.from({ length: 120 }, (_, k) => colour(k));
+  return { edges, most, colours, parts: stretches(120, colour, edges, most) };
+}"""
+
+
+def test_straight_stretches_of_the_road_keep_to_its_edges(empty_server, pages):
+    page = pages.open(empty_server.address)
+    found = page.evaluate(STRETCHES)
+    covered = [0] * 120
+    for start, end, colour in found["parts"]:
+        for k in range(start, end):
+            covered[k] = colour
+        for edge in found["edges"]:
+            (ax, ay), (bx, by) = edge[start], edge[end % 120]
+            for k in range(start + 1, end):
+                (x, y), length = edge[k], ((bx - ax) ** 2 + (by - ay) ** 2) ** 0.5
+                assert abs((x - ax) * (by - ay) - (y - ay) * (bx - ax)) / length <= found["most"]
+    assert covered == found["colours"]
+    assert len(found["parts"]) < 0.6 * sum(map(bool, covered)), "fewer than there are points"

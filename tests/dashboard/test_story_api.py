@@ -7,6 +7,7 @@ import pytest
 from paddock.config.compose import choices
 from paddock.core.extras import EXTRAS
 from paddock.dashboard import experiments
+from paddock.dashboard.catalog import track_title
 from paddock.dashboard.endings import describe_ending, film_file, last_lines, read_replay_of
 from paddock.dashboard.errors import Refused
 from paddock.dashboard.processes import log_file
@@ -53,6 +54,20 @@ def run(tmp_path):
     return folder
 
 
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("BrandsHatch", "Brands Hatch"),
+        ("IMS", "IMS"),
+        ("my_oval", "My oval"),
+        ("oval", "Oval"),
+        ("Mexico-City", "Mexico City"),
+    ],
+)
+def test_titles_of_tracks_keep_their_capitals(name, title):
+    assert track_title(name) == title
+
+
 def test_ending_tells_laps_films_log_and_error(run):
     start = {"track": "oval", "start": 0.0, "lap_time": 20.0, "reference": 19.0, "clean": 1.0, "distance": 5.0}
     result = {"metrics": {"eval/finish_rate": 1.0}, "details": {"starts": [{**start, "sectors": [1, 2]}]}}
@@ -62,7 +77,7 @@ def test_ending_tells_laps_films_log_and_error(run):
     log_file(run).write_text("first\n\x1b[31mred\x1b[0m line\n10 %\r20 %\n")
     run.event("failed", agent_steps=3, error="the reward is NaN.")
     found = describe_ending(run)
-    assert found["starts"] == [start]
+    assert (found["starts"], found["has_policy"]) == ([start], False)
     assert found["films"] == ["lap.mp4"]
     assert found["log"] == ["first", "red line", "20 %"]
     assert found["error"] == "the reward is NaN."

@@ -75,6 +75,12 @@ def check_car(name: Any) -> str:
     return name
 
 
+def track_title(name: str) -> str:
+    """A track's name for people: `BrandsHatch` is Brands Hatch, `IMS` stays, `my_oval` is My oval."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).replace("-", " ").replace("_", " ").strip()
+    return words[:1].upper() + words[1:]
+
+
 async def _ask(*arguments: str) -> list[dict[str, Any]]:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-m", "paddock", *arguments,
@@ -103,4 +109,4 @@ def _fact(name: str, **known: Any) -> dict[str, Any]:
     unknown = dict.fromkeys(
         ("length", "width", "corners", "difficulty", "description", "reference", "outline", "error")
     )
-    return {"name": name, "title": name.replace("-", " ").replace("_", " ").capitalize(), **unknown, **known}
+    return {"name": name, "title": track_title(name), **unknown, **known}

@@ -12,6 +12,7 @@ from paddock.core.results import drives_folder, read_result
 from paddock.dashboard.errors import Refused
 from paddock.dashboard.processes import log_file
 from paddock.experiments.run import RunFolder
+from paddock.orchestration.policies import list_policies
 from paddock.racing.laps.archive import kept_steps
 from paddock.racing.laps.replay import replay_of
 
@@ -34,7 +35,8 @@ def read_replay_of(run: RunFolder, which: str) -> dict[str, Any] | None:
 
 def describe_ending(run: RunFolder) -> dict[str, Any]:
     """`metrics` and `starts` of the best evaluation, names of `films`, the last lines of the `log`, the `error` that it
-    failed with, the `traceback` where one was kept, and whether drives are kept that a replay can show."""
+    failed with, the `traceback` where one was kept, whether it `has_policy` to evaluate, and whether drives are kept
+    that a replay can show."""
     try:
         result = read_result(run.result_file("best"))
     except InputError:
@@ -45,6 +47,7 @@ def describe_ending(run: RunFolder) -> dict[str, Any]:
         "log": last_lines(log_file(run)),
         "error": _error(run),
         "traceback": _traceback(run),
+        "has_policy": bool(list_policies(run.policy)),
         "can_share": bool(kept_steps(drives_folder(run.path))),
         "command": f"paddock train --resume {run.name}",
     }

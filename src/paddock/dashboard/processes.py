@@ -136,7 +136,7 @@ def last_words(log: Path) -> str:
     at = next((index for index, line in enumerate(lines) if line.startswith("error:")), None)
     if at is not None:
         return "\n".join(lines[at:]).removeprefix("error:").strip()[:4_000]
-    return lines[-1][:1_000] if lines else "the process ended without a word."
+    return lines[-1][:1_000] if lines else "the process ended without a message."
 
 
 def training_arguments(

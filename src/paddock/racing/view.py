@@ -88,9 +88,11 @@ class RacingView:
         }
 
     def _dials(self, car: int) -> int:
-        """Gear (255: reverse) in the lowest byte, revs as 0 to 255 of the limit in the next, counted laps above."""
+        """Gear (255: driven backwards; 1 where a car only rolls backwards) in the lowest byte, revs as 0 to 255 of the
+        limit in the next, counted laps above."""
         world = self._world
-        gear = int(world.gear[car]) or REVERSE
+        is_driven_back = world.gear[car] == 0 and world.applied_throttle[car] < 0.0
+        gear = REVERSE if is_driven_back else max(int(world.gear[car]), 1)
         revs = min(max(float(world.rpm[car]) / REV_LIMIT, 0.0), 1.0)
         return gear | round(255 * revs) << 8 | min(int(world.lap_count[car]), 0xFFFF) << 16
 

@@ -135,7 +135,7 @@ export class Charts {
     let min = Infinity, max = -Infinity;
     for (const run of this.runs)
       for (const { x } of this.data.get(run.id)?.values() ?? []) [min, max] = [Math.min(min, x[0]), Math.max(max, x.at(-1))];
-    return max > min ? { min, max } : { min: Number.isFinite(min) ? min - 1 : 0, max: Number.isFinite(max) ? max + 1 : 1 };
+    return max > min ? { min, max } : { min: 0, max: max > 0 ? 2 * max : 1 }; // one point, or none: it stands in the middle
   }
 
   async _setAxis(axis) {

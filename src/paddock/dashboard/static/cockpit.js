@@ -2,7 +2,7 @@
 
 import { control, get } from './api.js';
 import { act } from './controls.js';
-import { button, choice, delta, html, isNumber, lapTime, replace, statusChip, toast, toggle, write } from './dom.js';
+import { button, capital, choice, delta, html, isNumber, lapTime, replace, statusChip, toast, toggle, write } from './dom.js';
 import { MODE_CHOICES, unknownTrack } from './drive_view.js';
 import { Inputs } from './inputs.js';
 import { ghostColour } from './kit/ghosts.js';
@@ -14,6 +14,8 @@ import { car } from './snapshots.js';
 import { Stage } from './stage.js';
 import { StartLights } from './start_lights.js';
 
+const GO = matchMedia('(pointer: coarse)').matches ? 'Hold Gas to go. ' : 'Press ↑ to go. ', COUNT = 'Laps that stay on the road count and are saved.';
+const RIVAL = 1; // the car beside the person's
 const SEND_EVERY = 1000 / 60 - 2; // ms
 const SESSION_CAR = 0; // the person's, in a driving session
 const SHARED = new Set(['agent', 'classical']); // ghosts that a drive keeps among its laps
@@ -81,7 +83,7 @@ class Cockpit {
     this.pause = button('Pause', () => act(this.id, this.state.status?.status === 'paused' ? 'resume' : 'pause'), { hidden: true });
     this.notice = html('p', { class: 'soft small' }, this.isBeside
       ? 'You drive in the world in which the agent learns. The classical driver has your car until you take it, and when you leave it.'
-      : 'Press ↑ to go. Laps that stay on the road count and are saved.');
+      : `${GO}${COUNT}`);
     this.racing = [
       html('section', { class: 'card' }, html('h2', {}, 'Sectors'),
         html('div', { class: 'scroll' }, html('table', { class: 'sectors' }, html('thead', {}, this.heads), this.board))),
@@ -130,15 +132,13 @@ class Cockpit {
     this.state.status = status;
     this._take(status);
     this.isWaiting = Boolean(status.is_waiting) && status.mode === 'manual';
-    if (this.live.latency !== null) write(this.ping, `${Math.round(this.live.latency)} ms`);
+    if (!this.isBeside && this.stage.kind === 'racing' && !this.state.scene?.playback_of) write(this.notice, `${this.isWaiting ? GO : ''}${COUNT}`);
+    this.stage.view.names = status.opponent ? new Map([[RIVAL, capital(status.opponent)]]) : null;
+    if (this.live.latency !== null) write(this.ping, `delay ${Math.round(this.live.latency)} ms`);
     if (this.chip.textContent !== status.status) replace(this.chip, statusChip(status.status));
     write(this.pause, status.status === 'paused' ? 'Resume' : 'Pause');
-    if (status.mode && status.mode !== this.mode) {
-      this.mode = status.mode;
-      this.modes.select(status.mode);
-    }
+    if (status.mode && status.mode !== this.mode && !this._asked) this._showMode(status.mode);
     this._showCorrections(status.corrections);
-    this.assistRow.hidden = this.mode !== 'assisted';
     if (isNumber(status.assist) && document.activeElement !== this.assist) this.assist.value = status.assist;
   }
 
@@ -227,7 +227,8 @@ class Cockpit {
     if (kind) {
       write(this.gap, delta(gaps[kind], 2));
       this.gap.className = `gap ${gaps[kind] < 0 ? 'good' : 'bad'}`;
-      write(this.gapTitle, `to ${this.timing.tables.get(kind).title}`);
+      const isFirst = !this.timing.laps.length; // from a standing start, which the others have not
+      write(this.gapTitle, `to ${this.timing.tables.get(kind).title}${isFirst ? ', flying lap' : ''}`);
     }
     const key = `${this.timing.sectors.length}|${this.timing.laps.length}|${this.timing.tables.size}`;
     if (key !== this._drawn) this._drawBoard(key);
@@ -260,7 +261,8 @@ class Cockpit {
     if (lap.valid !== false && !this.isBeside) this.share.offer(true);
     if (lap.car !== this.own) return;
     this.state.laps.push(lap);
-    this.timing.finish(lap);
+    this.timing.finish({ ...lap, isHelped: this._wasHelped });
+    this._wasHelped = this.mode !== 'manual';
     this.share.element.classList.toggle('strong', this.timing.best !== null);
     toast(`Lap ${lapTime(lap.lap_time)}${lap.valid === false ? ', left the road: not counted' : ''}`,
       lap.valid === false ? 'bad' : 'good');
@@ -273,19 +275,31 @@ class Cockpit {
     return replace(this.lapList, [...laps].reverse().map((lap) => html('li', { class: lap === best ? 'best' : '' },
       html('b', {}, lapTime(lap.lap_time)), lap === best ? ' best' : '', html('span', { class: 'soft small' },
         ` ${(lap.sectors ?? []).map((sector) => (sector === null ? '–' : sector.toFixed(2))).join('  ')}`),
+      lap.isHelped ? html('span', { class: 'soft small' }, ' with the AI: not saved') : null,
       lap.valid === false ? html('span', { class: 'bad small' }, ' off the road') : null)));
   }
 
+  /** At once, so that a second press goes on from here; what the server says of older presses is not listened to. */
   async _setMode(mode) {
-    this.modes.select(mode);
-    if (await act(this.id, 'mode', { mode, assist: Number(this.assist.value) })) {
-      this.mode = mode;
-      this.assistRow.hidden = mode !== 'assisted';
+    const before = this.mode, mine = this._asked = (this._asked ?? 0) + 1;
+    this._showMode(mode);
+    const isDone = await act(this.id, 'mode', { mode, assist: Number(this.assist.value) });
+    if (mine === this._asked) {
+      this._asked = null;
+      if (!isDone) this._showMode(before);
     }
     document.activeElement?.blur(); // the keys drive, they do not press buttons
   }
 
+  _showMode(mode) {
+    this.mode = mode;
+    this.modes.select(mode);
+    this.assistRow.hidden = mode !== 'assisted';
+    this._wasHelped ||= mode !== 'manual';
+  }
+
   async _reset() {
+    this._wasHelped = this.mode !== 'manual';
     this.inputs.clear();
     this.timing.restart();
     this.lights.restart();
@@ -295,7 +309,7 @@ class Cockpit {
 
   async _leave() {
     if (this.isBeside) location.hash = `#/run/${encodeURIComponent(this.id)}`;
-    else if (await act(this.id, 'stop')) location.hash = '#/drive';
+    else if (await act(this.id, 'stop', {}, 'The drive has ended.')) location.hash = '#/drive';
   }
 
   _gone() {

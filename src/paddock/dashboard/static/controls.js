@@ -7,10 +7,10 @@ import { button, choice, html, isNumber, number, toast, toggle, write } from './
 const SPEEDS = [['1', '1×'], ['2', '2×'], ['5', '5×'], ['20', '20×'], ['', 'Unlimited']];
 
 /** Send the run a command; the page says what happened. Gives whether it worked. */
-export async function act(id, command, values = {}) {
+export async function act(id, command, values = {}, done = COMMANDS[command].done) {
   try {
     await control(id, command, values);
-    if (COMMANDS[command].done) toast(COMMANDS[command].done);
+    if (done) toast(done);
     return true;
   } catch (error) {
     toast(error.message, 'bad');
@@ -79,13 +79,13 @@ export class Rewards {
     this.list = html('div', { class: 'rewards' });
     this.resting = html('details', { hidden: true }, html('summary', { class: 'soft small' }, 'Inactive terms (weight 0)'));
     this.element = html('section', { class: 'card', 'aria-label': 'Reward', hidden: true },
-      html('h2', {}, 'Reward'), html('p', { class: 'soft small' },
-        'A new weight takes effect at once. Beside each term: its average contribution per episode.'), this.list, this.resting);
+      html('h2', {}, 'Reward'), this.note = html('p', { class: 'soft small' }), this.list, this.resting);
   }
 
   setWeights(weights, isLive) {
     const names = Object.keys(weights ?? {});
     this.element.hidden = !names.length;
+    write(this.note, `${isLive ? 'A new weight takes effect at once.' : 'Weights as they were last.'} Beside each term: its average contribution per episode.`);
     for (const name of names) {
       if (!this.rows.has(name)) this._add(name, weights[name]);
       const row = this.rows.get(name);

@@ -3,6 +3,7 @@
 import { get, post } from './api.js';
 import { button, choice, field, html, lapTime, onSubmit, replace, toast, write } from './dom.js';
 import { MODES } from './messages.js';
+import { drawOutline, outlinePicture } from './track_outline.js';
 
 const FIRST = 'oval', USUAL_CAR = 'gt'; // the first lesson, and in what
 const LABELS = { manual: 'Manual', assisted: 'Assisted', ai: 'AI' };
@@ -31,7 +32,7 @@ export async function openGarage(main, { query }) {
   const form = html('form', { class: 'start' }, html('div', {}, trouble, cards), html('aside', { class: 'card sticky' }, html('h2', {}, 'Your drive'),
     field('Car', car), field('Opponent', opponent, 'Race against saved policies of this folder, or an agent that ships. Most drive well only on the tracks of their training.'), note,
     html('div', { class: 'field' }, html('span', {}, 'Who steers'), choice('Who steers', MODE_CHOICES, mode, (value) => { mode = value; })),
-    problem, html('div', { class: 'row' }, start), help(), board, driven));
+    problem, html('div', { class: 'row go' }, start), help(), board, driven));
   const chosen = () => form.querySelector('input[name=track]:checked')?.value;
 
   replace(opponent, html('option', { value: '' }, 'Nobody'), html('option', { value: 'classical' }, 'Classical driver'),
@@ -144,16 +145,13 @@ async function showDemonstrations(box, problem) {
 
 const help = () => html('p', { class: 'soft small keys' }, html('kbd', {}, '← →'), ' or ', html('kbd', {}, 'A D'), ' steer, ',
   html('kbd', {}, '↑'), ' ', html('kbd', {}, 'W'), ' throttle, ', html('kbd', {}, '↓'), ' ', html('kbd', {}, 'S'), ' ', html('kbd', {}, 'space'),
-  ' brake, ', html('kbd', {}, 'R'), ' back to the line, ', html('kbd', {}, 'M'), ' who steers.');
+  ' brake, ', html('kbd', {}, 'R'), ' restart the lap, ', html('kbd', {}, 'M'), ' who steers.');
 
 /** A card of which nothing is known yet: its parts stay, since a click is lost whose beginning was on one that is gone. */
 function trackCard(name, checked) {
-  const SVG = 'http://www.w3.org/2000/svg', picture = document.createElementNS(SVG, 'svg');
-  picture.setAttribute('aria-hidden', 'true');
-  picture.append(document.createElementNS(SVG, 'path'));
   const input = html('input', { type: 'radio', name: 'track', value: name });
   input.checked = checked;
-  return html('label', { class: 'option' }, input, picture, html('b', {}, name), html('span', { class: 'soft small' }, '…'));
+  return html('label', { class: 'option' }, input, outlinePicture(), html('b', {}, name), html('span', { class: 'soft small' }, '…'));
 }
 
 function describe(card, track) {
@@ -163,14 +161,5 @@ function describe(card, track) {
   if (facts.length || track.error) write(card.querySelector('span'), track.error ?? facts.join(' · '));
   card.querySelector('span').classList.toggle('problem', Boolean(track.error));
   card.querySelector('input').disabled = Boolean(track.error);
-  if (track.outline?.length) draw(card.querySelector('svg'), track.outline);
-}
-
-function draw(picture, points) {
-  const xs = points.map(([x]) => x), ys = points.map(([, y]) => y);
-  const left = Math.min(...xs), top = Math.max(...ys), size = Math.max(Math.max(...xs) - left, top - Math.min(...ys), 1);
-  const width = ((Math.max(...xs) - left) / size) * 100, height = ((top - Math.min(...ys)) / size) * 100;
-  picture.setAttribute('viewBox', `-6 -6 ${width + 12} ${height + 12}`);
-  const line = points.map(([x, y]) => `${(((x - left) / size) * 100).toFixed(1)},${(((top - y) / size) * 100).toFixed(1)}`);
-  picture.firstChild.setAttribute('d', `M${line.join('L')}Z`);
+  if (track.outline?.length) drawOutline(card.querySelector('svg'), track.outline);
 }

@@ -6,7 +6,7 @@ import { ShareLink } from './share_link.js';
 import { againstReference, raceAddress } from './standings.js';
 
 const FAILED = new Set(['failed', 'crashed', 'damaged']), DONE = 'finished';
-const WORDS = { finished: 'finished', stopped: 'was stopped', failed: 'failed', crashed: 'ended without a word', damaged: 'is damaged', pruned: 'was pruned' };
+const WORDS = { finished: 'finished', stopped: 'was stopped', failed: 'failed', crashed: 'ended unexpectedly', damaged: 'is damaged', pruned: 'was pruned' };
 const MOST_ROWS = 16, FACTORS = [[0.5, '1.5 times as long'], [1, 'twice as long'], [3, 'four times as long']];
 const address = (id, what) => `/api/runs/${encodeURIComponent(id)}/${what}`;
 
@@ -33,6 +33,7 @@ export class Ending {
     if (!ending) return;
     this._sentence(details, ending);
     this.share.offer(ending.can_share);
+    for (const one of this.actions.querySelectorAll('[data-needs-policy]')) one.hidden = !ending.has_policy;
     replace(this.more, this._error(ending), this._film(ending), this._laps(ending), log('Log', ending.log, FAILED.has(details.status)),
       log('Traceback', ending.traceback, false), html('p', { class: 'soft small' }, 'In a terminal: ', html('code', {}, ending.command)));
   }
@@ -45,7 +46,7 @@ export class Ending {
     const best = starts.filter(({ lap_time: time }) => isNumber(time)).sort((a, b) => a.lap_time - b.lap_time)[0];
     const finish = metrics['eval/finish_rate'];
     const told = [`The run ${WORDS[status] ?? status} after ${compact(steps)} steps in ${duration(seconds)}.`,
-      best ? `Best lap ${againstReference(best.lap_time, best.reference)}.` : isNumber(score) && metric ? `Best ${metric.replace(/^eval\//, '').replaceAll('_', ' ')}: ${number(score)}.` : null,
+      best ? `Best lap ${againstReference(best.lap_time, best.reference)}.` : starts.length ? 'No evaluated start completed a lap.' : isNumber(score) && metric ? `Best ${metric.replace(/^eval\//, '').replaceAll('_', ' ')}: ${number(score)}.` : null,
       best && isNumber(finish) ? `${Math.round(100 * finish)} % of ${starts.length} starts finished.` : null];
     this.sentence.textContent = told.filter(Boolean).join(' ');
   }
@@ -63,8 +64,8 @@ export class Ending {
     replace(this.actions,
       isDone ? null : this._button('Resume', 'strong', 'Resuming…', () => this._resume({})),
       isDone ? html('span', { class: 'row together' }, this._button('Train longer', 'strong', 'Training continues…', () => this._resume(limits())), factor) : null,
-      this._button('Evaluate', '', 'Evaluating 64 starts or episodes…', () => this._evaluate()),
-      this.isRacing ? html('a', { class: 'button', href: raceAddress(this.id) }, 'Race it') : null,
+      this._button('Evaluate', '', 'Evaluating 64 starts or episodes…', () => this._evaluate(), { 'data-needs-policy': '' }),
+      this.isRacing ? html('a', { class: 'button', href: raceAddress(this.id), 'data-needs-policy': '' }, 'Race it') : null,
       this.share.element,
       html('span', { class: 'row', 'data-compare': '' }),
       html('a', { class: 'button', href: `#/new?experiment=${encodeURIComponent(details.experiment ?? '')}` }, 'Start another like it'));
@@ -83,7 +84,7 @@ export class Ending {
     replace(place, menu);
   }
 
-  _button(label, kind, text, task) {
+  _button(label, kind, text, task, more = {}) {
     return button(label, async () => {
       for (const one of this.actions.querySelectorAll('button')) one.disabled = true;
       this.problem.hidden = true;
@@ -99,7 +100,7 @@ export class Ending {
         this.status.classList.remove('busy');
         for (const one of this.actions.querySelectorAll('button')) one.disabled = false;
       }
-    }, { class: kind });
+    }, { class: kind, ...more });
   }
 
   async _resume(limits) {

@@ -6,7 +6,7 @@ import { bestLap, evaluationDrives, LapPlayback, play, runReplay } from './repla
 export class EvaluationReplay {
   /** view: the picture; onchange(isOn). */
   constructor(id, view, onchange = () => {}) {
-    Object.assign(this, { id, view, onchange, isOn: false });
+    Object.assign(this, { id, view, onchange, isOn: false, isWanted: false });
     this.button = toggle('Last evaluation', false, (on) => this._set(on), { hidden: true, title: 'The cars of the last evaluation, from their standing starts' });
   }
 
@@ -17,6 +17,7 @@ export class EvaluationReplay {
   }
 
   async _set(on) {
+    this.isWanted = on;
     if (on) await this._show();
     else this.leave();
   }
@@ -24,6 +25,7 @@ export class EvaluationReplay {
   async _show() {
     try {
       const replay = await runReplay(this.id, 'latest'), cars = replay && (evaluationDrives(replay) ?? bestLap(replay));
+      if (!this.isWanted) return; // it was left while the answer was on its way
       if (!cars) throw new Error('Nothing of the last evaluation was kept to be watched.');
       if (!this.isOn) this._before = { playback: this.view.playback, scene: this.view.scene, ghosts: new Map(this.view.ghosts) };
       this.isOn = true;
@@ -38,6 +40,7 @@ export class EvaluationReplay {
 
   /** Back to the training cars. */
   leave() {
+    this.isWanted = false;
     if (!this.isOn) return;
     this.isOn = false;
     this.button.setAttribute('aria-pressed', 'false');

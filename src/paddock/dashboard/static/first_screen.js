@@ -15,7 +15,7 @@ export function firstScreen() {
   const status = html('p', { class: 'soft small', role: 'status' });
   const problem = html('p', { class: 'problem', role: 'alert', hidden: true });
   const ways = [
-    way('Watch a car learn', 'Hundreds of cars begin with no idea of driving. In about two minutes they lap near the limit.', 'strong',
+    way('Watch a car learn', 'Dozens of cars begin with no idea of driving. In about two minutes they lap near the limit.', 'strong',
       () => start('/api/runs', { experiment: EXPERIMENT }, 'run', 'Starting the cars…')),
     way('Drive', 'Take the wheel yourself: keyboard, gamepad or touch. Choose a circuit and a car.', '', () => { location.hash = '#/drive'; }),
     way('Race the agent that ships', 'A trained agent waits on the grid of the circuit that you see here.', '',

@@ -31,9 +31,11 @@ export class KeyCurve {
 }
 
 function line({ x, y }, last, kind) {
-  const known = y.filter(isNumber), low = Math.min(...known), span = Math.max(...known) - low || 1;
+  const known = y.filter(isNumber), isFlat = Math.max(...known) === Math.min(...known), span = isFlat ? 1 : Math.max(...known) - Math.min(...known);
+  const low = Math.min(...known) - (isFlat ? 0.5 : 0); // what does not change lies in the middle
   const places = x.map((at, k) => [(at / last) * (WIDTH - 2 * EDGE) + EDGE, HEIGHT - EDGE - ((y[k] - low) / span) * (HEIGHT - 2 * EDGE)])
     .filter(([, place]) => isNumber(place)).map(([a, b]) => `${a.toFixed(1)},${b.toFixed(1)}`);
-  if (places.length === 1) places.push(`${WIDTH - EDGE},${places[0].split(',')[1]}`);
-  return svg('polyline', { class: kind, points: places.join(' '), fill: 'none', 'vector-effect': 'non-scaling-stroke' });
+  const isAlone = places.length === 1;
+  if (isAlone) places.push(places[0]);
+  return svg('polyline', { class: isAlone ? `${kind} dot` : kind, points: places.join(' '), fill: 'none', 'vector-effect': 'non-scaling-stroke' });
 }

@@ -51,12 +51,12 @@ export class LapTiming {
     return Math.min(...Array.from(this.tables.values(), (table) => table.lapTime), Infinity);
   }
 
-  /** A lap that was counted: {lap_time, sectors}. */
+  /** A lap that was counted: {lap_time, sectors, isHelped: whether the AI had a hand in it}. */
   finish(lap) {
     this.laps.push(lap);
   }
 
   get best() {
-    return this.laps.filter((lap) => lap.valid !== false).reduce((least, lap) => (least && least.lap_time <= lap.lap_time ? least : lap), null);
+    return this.laps.filter((lap) => lap.valid !== false && !lap.isHelped).reduce((least, lap) => (least && least.lap_time <= lap.lap_time ? least : lap), null);
   }
 }

@@ -10,7 +10,7 @@ const QUIET = new Set(['time', 'event', 'type', 'agent_steps', 'command', 'by'])
 const TOLD = ['eval/best_lap', 'eval/finish_rate', 'eval/return', 'eval/mean_lap', 'eval/success_rate'];
 
 const isTime = (name) => /(lap|lap_time)$/.test(name) && !/lap_std/.test(name);
-const shown = (name, value) => (typeof value === 'number' ? (isTime(name) ? lapTime(value) : number(value))
+const shown = (name, value) => (typeof value === 'number' ? (isTime(name) ? lapTime(value) : /_rate$/.test(name) ? `${Math.round(100 * value)} %` : number(value))
   : typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value));
 
 /** The words behind an event's name: an evaluation tells its main numbers, any other what it carries. */
@@ -54,6 +54,7 @@ export class Events {
     this.list = html('ol', { class: 'events', 'aria-label': 'Events, newest first' });
     this.filter = 'all';
     const filters = choice('Show events', Object.entries(FILTERS).map(([name, [label]]) => [name, label]), 'all', (name) => { this.filter = name; this._draw(); });
+    filters.classList.add('events-filter');
     this.element = html('section', { class: 'card' }, html('div', { class: 'row spread' }, html('h2', {}, 'Events'), filters), this.list);
     this.set([]);
   }
@@ -72,7 +73,7 @@ export class Events {
   _draw() {
     const seen = this.rows.filter(FILTERS[this.filter][1]);
     replace(this.list, seen.reverse().map((row) => this._item(row)));
-    if (!seen.length) this.list.append(html('li', { class: 'soft' }, this.rows.length ? 'No event of this kind.' : 'Nothing has happened yet.'));
+    if (!seen.length) this.list.append(html('li', { class: 'soft none' }, this.rows.length ? 'No event of this kind.' : 'Nothing has happened yet.'));
   }
 
   _item(row) {
@@ -109,14 +110,14 @@ export class Policies {
   }
 
   setCan(can) {
-    if (this.can.includes('load') === can.includes('load')) return;
+    if (['load', 'save'].every((name) => this.can.includes(name) === can.includes(name))) return;
     this.can = can;
     if (this.rows) this._draw();
   }
 
   _draw() {
     if (!this.rows.length)
-      return replace(this.body, empty('None yet', 'Press “Save policy”, or wait until the run improves.'));
+      return replace(this.body, this.can.includes('save') ? empty('None yet', 'Press “Save policy”, or wait until the run improves.') : empty('None', 'No policy was saved.'));
     return replace(this.body, html('ul', { class: 'policies' }, this.rows.map((row) => this._item(row))));
   }
 
@@ -134,6 +135,6 @@ export class Policies {
 
   _race(row) {
     const query = new URLSearchParams({ opponent: `${this.id}/${row.name}` });
-    return html('a', { class: 'button small', href: `#/drive?${query}`, 'aria-label': `Race against ${row.name}` }, 'Race it');
+    return html('a', { class: 'button small', href: `#/drive?${query}`, 'aria-label': `Race it: ${row.name}` }, 'Race it');
   }
 }

@@ -2,7 +2,7 @@
 
 import { compact, html, isNumber, number, replace, svg } from './dom.js';
 
-const WIDTH = 320, HEIGHT = 110, COLUMNS = 40, PREFIX = 'collect/reward_terms/';
+const WIDTH = 320, HEIGHT = 110, COLUMNS = 40, FEWEST = 8, PREFIX = 'collect/reward_terms/';
 const share = (value, top, span) => ((top - value) / span) * HEIGHT;
 
 export class RewardStack {
@@ -19,7 +19,7 @@ export class RewardStack {
     if (!terms.length) return;
     const rows = columns(terms.map((name) => data.get(name)));
     const tops = rows.map((row) => sum(row, (value) => value > 0)), bottoms = rows.map((row) => sum(row, (value) => value < 0));
-    const top = Math.max(...tops, 0), span = top - Math.min(...bottoms, 0) || 1, wide = WIDTH / rows.length;
+    const top = Math.max(...tops, 0), span = top - Math.min(...bottoms, 0) || 1, wide = WIDTH / Math.max(rows.length, FEWEST);
     replace(this.picture, rows.flatMap((row, k) => bars(row, k * wide, wide, top, span)),
       svg('line', { x1: 0, x2: WIDTH, y1: share(0, top, span), y2: share(0, top, span), class: 'zero' }));
     const newest = rows.at(-1);

@@ -17,6 +17,7 @@ import { runDetailsSections } from './run_details.js';
 import { Stage } from './stage.js';
 import { Standings } from './standings.js';
 import { TimeBudget } from './time_budget.js';
+import { drawOutline, outlinePicture } from './track_outline.js';
 import { Timeline } from './timeline.js';
 import { TrainingLaps } from './training_laps.js';
 import { Workers } from './workers.js';
@@ -90,6 +91,7 @@ class RunPage {
 
   close() {
     removeEventListener('keydown', this._keys);
+    clearTimeout(this._measuring);
     this._endAsking();
     this.standings.close();
     this.live.close();
@@ -288,6 +290,7 @@ class RunPage {
 
   _phases(phases, current) {
     this.details.phase = current;
+    this.phases.hidden = phases.length < 2; // the only one says nothing
     replace(this.phases, phases.map(({ name, share }) => {
       const bar = html('i', {});
       bar.style.width = `${100 * (share ?? 0)}%`;
@@ -303,7 +306,8 @@ class RunPage {
     if (this.state.snapshot || this.state.scene) return; // it lives again
     if (!cars) {
       this.stage.element.classList.add('over');
-      this.stage.say('This run has ended. Its curves, events and policies are below.');
+      this.stage.say(this.isRacing ? 'This run has no evaluated drive to replay. Its curves and events are below.' : 'This run has ended. Its curves, events and policies are below.');
+      if (this.isRacing) await this._outline();
       return;
     }
     this.livePlayback ??= view.playback;
@@ -317,6 +321,17 @@ class RunPage {
     this.standings.setScene(replay.scene);
     this.state.replay = 'best';
     if (cars.length === 1) view.follow(0);
+  }
+
+  /** Where nothing was driven that could be played: the circuit alone. The server may still be measuring it. */
+  async _outline(turns = 15) {
+    const name = this.details.config?.environment?.track, tracks = await get('/api/tracks').catch(() => []);
+    const track = tracks.find((one) => one.name === name), points = track?.outline, picture = outlinePicture();
+    if (track && !points?.length && !track.error && turns > 0) this._measuring = setTimeout(() => this._outline(turns - 1), 2000);
+    if (!points?.length || !this.stage.element.classList.contains('over') || this.stage.frame.querySelector('.outline')) return;
+    picture.classList.add('outline');
+    drawOutline(picture, points);
+    this.stage.frame.prepend(picture);
   }
 
   _frame(stage) {

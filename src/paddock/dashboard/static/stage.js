@@ -135,6 +135,15 @@ export class Stage {
     this.image = html('img', { class: 'video-frame', alt: 'Live frames of the environment',
       src: `${streamAddress(this.id)}&again=${Date.now()}` });
     this.image.addEventListener('error', () => this.say('No picture: this environment cannot be drawn, or the run has ended.'));
+    this.image.addEventListener('load', () => this.image.classList.toggle('pale', isPale(this.image)));
     this.frame.prepend(this.image);
   }
+}
+
+/** Whether a picture is black on white, as drawings of simple environments are: its corners tell. */
+function isPale(image) {
+  const canvas = html('canvas', { width: 2, height: 2 }), context = canvas.getContext('2d');
+  const { naturalWidth: wide, naturalHeight: high } = image, at = [[1, 1], [wide - 2, 1], [1, high - 2], [wide - 2, high - 2]];
+  at.forEach(([x, y], k) => context.drawImage(image, x, y, 1, 1, k % 2, Math.floor(k / 2), 1, 1));
+  return context.getImageData(0, 0, 2, 2).data.every((value) => value > 235);
 }

@@ -40,7 +40,7 @@ class StartPage {
     const more = html('details', { open: true }, html('summary', { class: 'small' }, 'More options'),
       field('Name', this.name), field('Overrides', this.overrides, 'Numbers and known words, as on the command line. Keys that name files, code or commands can be set there only.'));
     return html('aside', { class: 'card sticky start-options' }, html('h2', {}, 'Options for ', this.chosenName), this.summary,
-      ...Object.values(this.pickers).map(({ row }) => row), field('Seed', this.seed), more, this.problem, html('div', { class: 'row' }, this.start), this.status);
+      ...Object.values(this.pickers).map(({ row }) => row), field('Seed', this.seed), more, this.problem, html('div', { class: 'row go' }, this.start, this.status));
   }
 
   /** Menus by the key that each sets; an empty choice leaves the experiment as it is. */

@@ -182,6 +182,7 @@ export class TrackView {
     if (this.options.rays && this.followed !== null) this._drawRays(context, poses);
     for (let index = 0; index < count; index += 1) if (index !== this.followed) this._drawOne(context, index, poses);
     if (this.followed !== null && this.followed < count) this._drawOne(context, this.followed, poses);
+    for (const [index, name] of this.names ?? []) if (index < count && index !== this.followed) this._drawName(context, name, this.pose(index, poses));
     this.minimap.draw(this.followed === null ? null : poses, this.followed, (index) => this.paint(index, poses));
   }
 
@@ -198,6 +199,22 @@ export class TrackView {
     else if (pose.state & OFF_TRACK) this._ring(context, x, y, size.length * 0.9, 'rgb(255 170 60 / 75%)');
     drawCar(context, { x, y, angle: camera.angle(pose.heading), paint: this.paint(index, poses), ...size,
       steer: pose.steer, brake: pose.throttle < -0.05, pixels: camera.pixels });
+  }
+
+  /** Above a car, where the cars are large enough to be told apart. */
+  _drawName(context, name, pose) {
+    const [x, y] = this.camera.screen(pose.x, pose.y), { length } = this._size();
+    if (length < 18 || !Number.isFinite(x)) return;
+    context.font = '600 12px system-ui, sans-serif';
+    const wide = context.measureText(name).width + 12, top = y - 0.62 * length - 20;
+    context.fillStyle = 'rgb(16 18 24 / 72%)';
+    context.beginPath();
+    context.roundRect(x - wide / 2, top, wide, 18, 6);
+    context.fill();
+    context.fillStyle = '#ffffff';
+    context.textAlign = 'center';
+    context.textBaseline = 'middle';
+    context.fillText(name, x, top + 9.5);
   }
 
   _ring(context, x, y, length, colour) {

@@ -21,6 +21,22 @@ export class CarModels {
     this._cabin(whole);
     for (const [ahead, aside] of outline.wheels) this._wheel(whole, ahead * length, -aside * width);
     this.whole = whole.geometry();
+    this.distant = this._distant().geometry();
+  }
+
+  /** Of a car that is a few pixels high: a fifth of the triangles. */
+  _distant() {
+    const shapes = new Shapes(), { body, cabin, wheels, wheel_size: [long] } = this.outline, { length, width } = this;
+    const some = (ring, count) => Array.from({ length: count }, (_, k) => ring[Math.floor((k * ring.length) / count)]);
+    const lower = this._ring(some(body, 8), () => 0.05), upper = this._ring(some(body, 8), deck, 0.97, 0.88);
+    shapes.wall(lower, upper, PAINT);
+    shapes.lid(upper, PAINT);
+    const glass = some(cabin, 4), roof = glass.map(([ahead, aside]) => [(ahead * 0.62 - 0.045) * length, 0.255 * length, -aside * width * 0.74]);
+    shapes.wall(this._ring(glass, deck), roof, GLASS);
+    shapes.lid(roof, PAINT);
+    for (const [ahead, aside] of wheels) shapes.box([ahead * length, this.wheelRadius, -aside * width], [0.8 * long * length, 1.6 * this.wheelRadius, this.wheelWidth], TYRE);
+    shapes.box([-0.47 * length, 0.235 * length, 0], [0.075 * length, 0.02 * length, 0.96 * width], DARK);
+    return shapes;
   }
 
   _ring(outline, height, grow = 1, widen = grow) {

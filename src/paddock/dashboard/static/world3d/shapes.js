@@ -64,11 +64,12 @@ export class Shapes {
     }
   }
 
-  geometry() {
+  /** isPlain: without normals, for what is not lit. */
+  geometry({ isPlain = false } = {}) {
     const made = new BufferGeometry();
     made.setAttribute('position', new BufferAttribute(new Float32Array(this.positions), 3));
     made.setAttribute('color', new BufferAttribute(new Float32Array(this.colours), 3));
-    made.computeVertexNormals();
+    if (!isPlain) made.computeVertexNormals();
     return made;
   }
 }

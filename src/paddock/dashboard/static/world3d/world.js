@@ -6,11 +6,12 @@ import { clamp } from '../dom.js';
 import { ghostColour } from '../kit/ghosts.js';
 import { theme } from '../kit/theme.js';
 import { CarModels } from './car_model.js';
-import { Landscape, SKIES } from './landscape.js';
+import { ORDER, shade } from './ground.js';
+import { Landscape, SKIES, SUN } from './landscape.js';
 import { Smoke } from './smoke.js';
 
 const MOST_CARS = 64, MOST_GHOSTS = 6;
-const SUN = new Vector3(0.5, 0.72, 0.42);
+const DETAILED = 14; // car lengths: beyond it a simpler model is drawn
 const UP = new Vector3(0, 1, 0);
 /** From fine to coarse: pixels of the screen per pixel drawn, and whether cars cast shadows that are computed. */
 const QUALITIES = [{ pixels: 2, shadows: true }, { pixels: 1, shadows: true }, { pixels: 1, shadows: false }, { pixels: 0.75, shadows: false }, { pixels: 0.55, shadows: false }];
@@ -23,7 +24,7 @@ ColorManagement.enabled = false;
 export class World3D {
   /** Throws where the browser has no WebGL. */
   constructor() {
-    const canvas = document.createElement('canvas'), options = { alpha: false, powerPreference: 'high-performance' };
+    const canvas = document.createElement('canvas'), options = { alpha: false, stencil: true, powerPreference: 'high-performance' };
     const probe = document.createElement('canvas').getContext('webgl2'), about = probe?.getExtension('WEBGL_debug_renderer_info');
     if (!probe) throw new Error('This browser offers no WebGL.');
     this.graphics = about ? String(probe.getParameter(about.UNMASKED_RENDERER_WEBGL)) : 'unknown';
@@ -88,7 +89,7 @@ export class World3D {
     this.theme = theme();
     this.scene = new Scene();
     this.scene.background = new Color(sky.horizon);
-    this.scene.fog = new Fog(new Color(sky.horizon).lerp(new Color(sky.below), 0.35), 140 * unit, 780 * unit);
+    this.scene.fog = new Fog(new Color(sky.hills), 140 * unit, 780 * unit);
     Object.assign(this.camera, { near: 0.05 * length, far: 1500 * unit });
     this.landscape = new Landscape(this.circuit, this.reference, theme(), this.isSoftware ? 1 : 8);
     this.models = new CarModels(this.car);
@@ -97,13 +98,14 @@ export class World3D {
     const paint = new MeshLambertMaterial({ vertexColors: true, side: DoubleSide });
     const clear = new MeshBasicMaterial({ vertexColors: true, transparent: true, opacity: 0.4, depthWrite: false });
     this.others = new InstancedMesh(this.models.whole, paint, MOST_CARS);
+    this.distant = new InstancedMesh(this.models.distant, paint, MOST_CARS);
     this.ghosts = new InstancedMesh(this.models.whole, clear, MOST_GHOSTS);
-    this.blobs = new InstancedMesh(new PlaneGeometry(1, 1).rotateX(-Math.PI / 2), new MeshBasicMaterial({ color: '#000000', transparent: true, opacity: 0.34, depthTest: false, depthWrite: false }), MOST_CARS + 1);
-    this.blobs.renderOrder = -90;
+    this.blobs = new InstancedMesh(new PlaneGeometry(1, 1).rotateX(-Math.PI / 2), shade('#000000', 0.34), MOST_CARS + 1);
+    this.blobs.renderOrder = ORDER.cars;
     this.others.castShadow = true;
-    for (const mesh of [this.others, this.ghosts, this.blobs]) mesh.frustumCulled = false;
+    for (const mesh of [this.others, this.distant, this.ghosts, this.blobs]) mesh.frustumCulled = false;
     this.own = this.models.detailed('#ffffff');
-    this.scene.add(this.landscape.group, this.others, this.ghosts, this.blobs, this.own.group, this.smoke.points);
+    this.scene.add(this.landscape.group, this.others, this.distant, this.ghosts, this.blobs, this.own.group, this.smoke.points);
     this.heading = null;
     if (this.width) this.resize(this.width, this.height);
   }
@@ -115,9 +117,9 @@ export class World3D {
     Object.assign(this.sun.shadow.camera, { left: -reach, right: reach, top: reach, bottom: -reach, near: 1, far: 60 * length });
     this.sunAim = new Group();
     this.sun.target = this.sunAim;
-    this.shadowPlane = new Mesh(new PlaneGeometry(2 * reach, 2 * reach).rotateX(-Math.PI / 2), new ShadowMaterial({ opacity: 0.42, depthTest: false, depthWrite: false }));
+    this.shadowPlane = new Mesh(new PlaneGeometry(2 * reach, 2 * reach).rotateX(-Math.PI / 2), new ShadowMaterial({ opacity: 0.42, depthWrite: false }));
     this.shadowPlane.receiveShadow = true;
-    this.shadowPlane.renderOrder = -89;
+    this.shadowPlane.renderOrder = ORDER.cars;
     this.scene.add(this.sun, this.sunAim, this.shadowPlane, new HemisphereLight(sky.middle, sky.below, sky.ambient));
   }
 
@@ -168,20 +170,26 @@ export class World3D {
   /** Whether a car may be in the picture: ahead of the camera, or beside it. */
   _sees({ x, y }, far) {
     const dx = x - this.camera.position.x, dy = y + this.camera.position.z;
-    return Math.hypot(dx, dy) < far && dx * Math.cos(this.heading) + dy * Math.sin(this.heading) > -this.car.length;
+    return this._isWithin({ x, y }, far) && dx * Math.cos(this.heading) + dy * Math.sin(this.heading) > -this.car.length;
+  }
+
+  _isWithin({ x, y }, reach) {
+    return Math.hypot(x - this.camera.position.x, y + this.camera.position.z) < reach;
   }
 
   _place(cars, followed, paint, ghosts, isInside) {
     const { length, width } = this.car, tone = new Color(), far = 500 * this.circuit.unit;
-    let [count, shadows] = [0, 0];
+    let [near, distant, shadows] = [0, 0, 0];
     cars.forEach((pose, index) => {
       if (!pose || !this._sees(pose, far)) return;
       this.blobs.setMatrixAt(shadows, poseMatrix(pose, 1.02 * length, 1.06 * width));
       shadows += 1;
-      if (index === followed || count >= MOST_CARS || (isInside && isOn(pose, cars[followed], 0.8 * length))) return;
-      this.others.setMatrixAt(count, poseMatrix(pose));
-      this.others.setColorAt(count, tone.set(paint(index)));
-      count += 1;
+      if (index === followed || near + distant >= MOST_CARS || (isInside && isOn(pose, cars[followed], 0.8 * length))) return;
+      const isNear = this._isWithin(pose, DETAILED * length), mesh = isNear ? this.others : this.distant, place = isNear ? near : distant;
+      mesh.setMatrixAt(place, poseMatrix(pose));
+      mesh.setColorAt(place, tone.set(paint(index)));
+      if (isNear) near += 1;
+      else distant += 1;
     });
     const own = cars[followed];
     let seen = 0;
@@ -191,7 +199,7 @@ export class World3D {
       this.ghosts.setColorAt(seen, tone.set(ghostColour(kind)));
       seen += 1;
     }
-    for (const [mesh, number] of [[this.others, count], [this.ghosts, seen], [this.blobs, shadows]]) {
+    for (const [mesh, number] of [[this.others, near], [this.distant, distant], [this.ghosts, seen], [this.blobs, shadows]]) {
       mesh.count = number;
       mesh.visible = number > 0 && (mesh !== this.blobs || !QUALITIES[this.quality].shadows);
       mesh.instanceMatrix.needsUpdate = true;

@@ -34,7 +34,7 @@ function history() {
 }
 function slices() {
   const latest = Math.max(...data.trials.map((trial) => trial.number), 1);
-  return section('Slices', 'Each option against the score; later trials are darker. Pruned trials show their last evaluation.',
+  return section('Slices', 'Each option against the score; later trials are stronger in colour. Pruned trials show their last evaluation.',
     html('div', { class: 'panels three' }, names.map((name) => scatter({ title: name, xName: '', isLogarithmic: data.parameters[name].is_log,
       points: scored.map((trial) => ({ x: trial.values[name], y: trial.value, shade: trial.number / latest,
         title: `trial ${trial.number} (${trial.status}): ${trial.values[name]} → ${format(trial.value)}` })) }))));
