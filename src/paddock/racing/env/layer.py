@@ -54,7 +54,7 @@ class EnvironmentLayer:
         self._observation_shape = num_envs, observations.size if observes else 0
         self._observations = observations
         self._rooms: list[Results] = []
-        self._unheld = _references(Results(*(np.zeros(0) for _ in Results._fields)))  # of arrays that only a room holds
+        self._unheld = _references(Results._make(np.zeros(0) for _ in Results._fields))  # arrays that only a room holds
         self._filled: list[NDArray[np.intp]] = []  # rows of final observations that each of them holds
         self._single_rows, self._row_width = layout.RESULT_TERMS + terms, layout.row_stride(world.num_cars)
         self._rows = slice(0, world.num_cars, world.settings.group_size)
