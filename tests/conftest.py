@@ -106,6 +106,7 @@ SLOW_TESTS = (
     "workflows/test_*_experiments.py*",
     "workflows/test_accumulate.py*",
     "workflows/test_cloning.py*",
+    "workflows/test_compile_resume.py*",
     "workflows/test_devices.py*",
     "workflows/test_dreamer.py*",
     "workflows/test_freeze.py*holds*",
