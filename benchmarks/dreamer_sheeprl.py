@@ -1,7 +1,7 @@
 """A gradient step of sheeprl's DreamerV3 (`dreamer_v3_5_1M`), on vectors of the shapes that Paddock's is timed with.
 
 Run by benchmarks/dreamer_throughput.py --sheeprl PYTHON, in an environment with `sheeprl`; speaks over pipes: each line
-it gets is a number of updates, each line it writes the seconds of one.
+it gets is a number of updates, each line it writes the seconds and the processor's seconds of one.
 
     pip install sheeprl    # in an environment of its own; 0.8.4 was measured
 """
@@ -56,7 +56,8 @@ def update() -> None:
 update()
 print("ready", sum(p.numel() for p in parameters), flush=True)
 for line in sys.stdin:
-    started = time.perf_counter()
+    started, used = time.perf_counter(), time.process_time()
     for _ in range(int(line)):
         update()
-    print(json.dumps({"sheeprl": (time.perf_counter() - started) / int(line)}), flush=True)
+    seconds, processor = time.perf_counter() - started, time.process_time() - used
+    print(json.dumps({"sheeprl": [seconds / int(line), processor / int(line)]}), flush=True)

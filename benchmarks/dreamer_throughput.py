@@ -55,12 +55,12 @@ def make_dreamer(folder: Path) -> tuple[Any, dict[str, Any]]:
     return workflow, batch
 
 
-def timed(work: Callable[[], Any], times: int) -> float:
-    """Seconds each."""
-    started = time.perf_counter()
+def timed(work: Callable[[], Any], times: int) -> tuple[float, float]:
+    """Seconds each, and the processor's seconds, which other processes disturb less."""
+    started, used = time.perf_counter(), time.process_time()
     for _ in range(times):
         work()
-    return (time.perf_counter() - started) / times
+    return (time.perf_counter() - started) / times, (time.process_time() - used) / times
 
 
 def recurrent_parts(workflow: Any, batch: dict[str, Any]) -> dict[str, Callable[[], Any]]:
@@ -114,7 +114,7 @@ class Peer:
         while not self._read().startswith("ready"):
             pass
 
-    def seconds(self, updates: int) -> dict[str, float]:
+    def seconds(self, updates: int) -> dict[str, tuple[float, float]]:
         assert self.process.stdin is not None
         print(updates, file=self.process.stdin, flush=True)
         return json.loads(self._read())
@@ -134,7 +134,7 @@ def compare(contestants: dict[str, Callable[[], Any]], options: argparse.Namespa
         peers.append(Peer(options.jax, "dreamer_scan.py"))
     if options.sheeprl:
         peers.append(Peer(options.sheeprl, "dreamer_sheeprl.py", str(options.threads)))
-    spent: dict[str, list[float]] = {}
+    spent: dict[str, list[tuple[float, float]]] = {}
     for work in contestants.values():  # The first time is never like the others.
         work()
     for _ in range(options.rounds):
@@ -143,14 +143,15 @@ def compare(contestants: dict[str, Callable[[], Any]], options: argparse.Namespa
         for peer in peers:
             for name, seconds in peer.seconds(options.updates).items():
                 spent.setdefault(name, []).append(seconds)
-    for name, seconds in spent.items():
-        middle = statistics.median(seconds)
-        print(f"{name:16s} {1 / middle:7.2f} /s  (fastest {1 / min(seconds):.2f}, slowest {1 / max(seconds):.2f})")
-    middle = {name: statistics.median(seconds) for name, seconds in spent.items()}
+    middle = {name: [statistics.median(kind) for kind in zip(*pairs, strict=True)] for name, pairs in spent.items()}
+    for name, (seconds, processor) in middle.items():
+        least = min(own for _, own in spent[name])
+        print(f"{name:16s} {1 / seconds:7.2f} /s   processor {processor:6.3f} s (least {least:.3f})")
     whole, parts = dict.fromkeys(("plain torch", "sheeprl"), "paddock"), ("model", "imagine")
     for other, ours in {**whole, **{f"jax {part}": f"paddock {part}" for part in parts}}.items():
         if other in middle:
-            print(f"{ours} / {other}: {middle[other] / middle[ours]:.2f}x")
+            wall, own = (theirs / mine for theirs, mine in zip(middle[other], middle[ours], strict=True))
+            print(f"{ours} / {other}: {wall:.2f}x, by the processor's time {own:.2f}x")
     for peer in peers:
         peer.process.terminate()
 

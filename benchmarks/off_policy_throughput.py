@@ -2,15 +2,16 @@
 
     pip install -c constraints.txt --group benchmarks
     python benchmarks/off_policy_throughput.py [sac] [dqn] [redq] [replay] [checkpoint] [--rounds 5] [--threads 1]
-        [--compile] [--sbx /path/to/python-with-sbx-rl]
+        [--compile] [--sb3 PYTHON] [--sbx PYTHON]
 
-An update is everything from drawing a batch to the last parameter. The contestants take turns in one process (sbx in
-one of its own, meanwhile idle), so that a noisy machine is noisy for all; what is compared are medians of rounds.
+An update is everything from drawing a batch to the last parameter. The contestants take turns (peers in a
+process of their own, meanwhile idle), so that a noisy machine is noisy for all; what is compared are medians of rounds.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import subprocess
 import sys
@@ -55,20 +56,41 @@ UNIFORM = [
 ]
 Work = Callable[[int], None]
 
+# Each line that a peer gets is a number of updates, each line that it writes the seconds and the processor's seconds.
+ANSWERS = """
+print("ready", flush=True)
+for line in sys.stdin:
+    started, used = time.perf_counter(), time.process_time()
+    train(int(line))
+    print(time.perf_counter() - started, time.process_time() - used, flush=True)
+"""
 SBX = """
 import sys, time
+import jax
 from sbx import SAC
 options = {"policy_kwargs": {"net_arch": [256, 256]}, "buffer_size": 100_000}
 model = SAC("MlpPolicy", "Pendulum-v1", learning_starts=100, **options)
 model.learn(300)
-model.train(256, 50)
-print("ready", flush=True)
-for line in sys.stdin:
-    started = time.perf_counter()
-    model.train(256, int(line))
-    import jax
+def train(count):
+    model.train(256, count)
     jax.block_until_ready(model.policy.actor_state.params)
-    print(time.perf_counter() - started, flush=True)
+train(5)
+"""
+STABLE_BASELINES3 = """
+import sys, time
+import stable_baselines3, torch
+from stable_baselines3.common.logger import configure
+kind, threads, filled = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+torch.set_num_threads(threads)
+name, batch = {"SAC": ("Pendulum-v1", 256), "DQN": ("CartPole-v1", 32)}[kind]
+options = {"policy_kwargs": {"net_arch": [256, 256]}} if kind == "SAC" else {"target_update_interval": 1_000}
+model = getattr(stable_baselines3, kind)(
+    "MlpPolicy", name, buffer_size=100_000, learning_starts=filled + 1, device="cpu", **options
+)
+model.set_logger(configure(None, []))
+model.learn(filled)
+def train(count):
+    model.train(gradient_steps=count, batch_size=batch)
 """
 
 
@@ -97,89 +119,130 @@ def updates(orchestrator: Orchestrator, hook: str = "update") -> Work:
     return work
 
 
-def stable_baselines3(kind: str) -> Work:
-    """The peer's own `train`, on a replay of random steps."""
-    import stable_baselines3
-    from stable_baselines3.common.logger import configure
+class Peer:
+    """Another library's own `train`, in a Python of its own: nothing that Paddock sets for its process is set there.
+    With one thread it has one core, as XLA cannot be told in another way."""
 
-    name = {"SAC": "Pendulum-v1", "DQN": "CartPole-v1"}[kind]
-    options = {"policy_kwargs": {"net_arch": [256, 256]}} if kind == "SAC" else {"target_update_interval": 1_000}
-    model = getattr(stable_baselines3, kind)(
-        "MlpPolicy", name, buffer_size=100_000, learning_starts=FILLED + 1, device="cpu", **options
-    )
-    model.set_logger(configure(None, []))
-    model.learn(FILLED)
-    return lambda count: model.train(gradient_steps=count, batch_size=256 if kind == "SAC" else 32)
-
-
-class Sbx:
-    """The JAX rewrite, in a Python of its own."""
-
-    def __init__(self, python: str) -> None:
+    def __init__(self, python: str, program: str, *arguments: str, threads: int) -> None:
         self._process = subprocess.Popen(
-            [python, "-c", SBX], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            [python, "-c", program + ANSWERS, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
         )
-        assert self._process.stdout is not None
-        while (line := self._process.stdout.readline()).strip() != "ready":
-            assert line, "sbx did not start; does this Python have sbx-rl?"
+        if threads == 1:
+            os.sched_setaffinity(self._process.pid, {min(os.sched_getaffinity(0))})
+        while (line := self._answer()).strip() != "ready":
+            assert line, f"{python} did not start; does it have what the peer needs?"
 
-    def __call__(self, count: int) -> None:
+    def __call__(self, count: int) -> tuple[float, float]:
         assert self._process.stdin is not None
+        print(count, file=self._process.stdin, flush=True)
+        seconds, processor = self._answer().split()
+        return float(seconds), float(processor)
+
+    def _answer(self) -> str:
         assert self._process.stdout is not None
-        self._process.stdin.write(f"{count}\n")
-        self._process.stdin.flush()
-        self._process.stdout.readline()
+        return self._process.stdout.readline()
 
 
-def race(title: str, contestants: dict[str, Work], *, count: int, rounds: int, peer: str) -> None:
-    """Turns of `count` updates each; prints updates per second with their ratio to the peer, and the same by this
-    process's own time, which other processes disturb less."""
+def stable_baselines3(kind: str, options: argparse.Namespace) -> Peer:
+    arguments = (kind, str(options.threads), str(FILLED))
+    return Peer(options.sb3, STABLE_BASELINES3, *arguments, threads=options.threads)
+
+
+def timed(work: Work, count: int) -> tuple[float, float]:
+    """Seconds, and the processor's seconds, of so many updates."""
+    if isinstance(work, Peer):
+        return work(count)
+    started, used = time.perf_counter(), time.process_time()
+    work(count)
+    return time.perf_counter() - started, time.process_time() - used
+
+
+def race(title: str, contestants: dict[str, Work | Peer], *, count: int, rounds: int, peer: str) -> None:
+    """Turns of `count` updates each; prints updates per second with their ratio to the peer, and the same by the
+    processor's own time, which other processes disturb less: the median of rounds, and the fastest one."""
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in contestants}
     for work in contestants.values():
-        work(5)
-    seconds: dict[str, list[float]] = {name: [] for name in contestants}
-    processor: dict[str, list[float]] = {name: [] for name in contestants}
+        timed(work, 5)
     for _ in range(rounds):
         for name, work in contestants.items():
-            started, used = time.perf_counter(), time.process_time()
-            work(count)
-            seconds[name].append((time.perf_counter() - started) / count)
-            processor[name].append((time.process_time() - used) / count)
-    base, own_base = (statistics.median(values[peer]) for values in (seconds, processor))
-    for name, values in seconds.items():
-        median, own = statistics.median(values), statistics.median(processor[name])
-        speed = f"{1 / median:>7,.0f} updates/s {base / median:5.2f}x   processor {1e3 * own:6.2f} ms"
-        speed += "" if isinstance(contestants[name], Sbx) else f" {own_base / own:5.2f}x"
-        print(f"{title}: {name:<21} {speed}   rounds: {[round(1 / value) for value in values]}", flush=True)
+            found[name].append(timed(work, count))
+
+    def numbers(name: str) -> tuple[float, float, float]:
+        seconds, processor = zip(*found[name], strict=True)
+        return statistics.median(seconds) / count, statistics.median(processor) / count, min(processor) / count
+
+    base = numbers(peer)
+    for name in contestants:
+        wall, own, fastest = numbers(name)
+        print(
+            f"{title}: {name:<21} {1 / wall:>7,.0f} updates/s {base[0] / wall:5.2f}x   processor {1e3 * own:6.2f} ms "
+            f"{base[1] / own:5.2f}x   fastest {1e3 * fastest:6.2f} ms {base[2] / fastest:5.2f}x",
+            flush=True,
+        )
+
+
+def products(*stacks: int) -> Work:
+    """Nothing but so many products of 256 x 256 matrices at a time, in this order: what an update cannot do without."""
+    matrices = {size: torch.randn(size, 256, 256) for size in stacks}
+
+    def work(count: int) -> None:
+        for size in stacks * count:
+            torch.bmm(matrices[size], matrices[size])
+
+    return work
+
+
+def critic_products(critics: int) -> tuple[int, ...]:
+    """The policy's layer, that of two targets, and of each critic one forward and two backward."""
+    return (1, 2, critics, critics, critics)
+
+
+POLICY_PRODUCTS = (1, 2, 2, 1, 1)  # The policy, both critics, both back to their inputs, and the policy back.
 
 
 def measure_sac(options: argparse.Namespace) -> None:
     plain = prepared("sac_pendulum", *SAC, *BATCH)
-    contestants = {"stable-baselines3": stable_baselines3("SAC"), "paddock": updates(plain)}
+    contestants: dict[str, Work | Peer] = {
+        "stable-baselines3": stable_baselines3("SAC", options),
+        "paddock": updates(plain),
+    }
     if options.compile:
-        contestants["paddock, compiled"] = updates(prepared("sac_pendulum", *SAC, *BATCH, "workflow.compile=true"))
+        contestants["paddock, compiled"] = updates(prepared("sac_pendulum", *SAC, *BATCH, "workflow.compile=on"))
+    contestants["products alone"] = products(*critic_products(2), *POLICY_PRODUCTS)
     if options.sbx:
-        contestants["sbx"] = Sbx(options.sbx)
+        contestants["sbx"] = Peer(options.sbx, SBX, threads=options.threads)
     race("SAC", contestants, count=40, rounds=options.rounds, peer="stable-baselines3")
 
 
 def measure_dqn(options: argparse.Namespace) -> None:
-    contestants = {
-        "stable-baselines3": stable_baselines3("DQN"),
+    contestants: dict[str, Work | Peer] = {
+        "stable-baselines3": stable_baselines3("DQN", options),
         "paddock, the same": updates(prepared("dqn_cartpole", *UNIFORM, *DQN)),
         "paddock, prioritized": updates(prepared("dqn_cartpole", *DQN)),
     }
     if options.compile:
-        compiled = prepared("dqn_cartpole", *UNIFORM, *DQN, "workflow.compile=true")
+        compiled = prepared("dqn_cartpole", *UNIFORM, *DQN, "workflow.compile=on")
         contestants["paddock, compiled"] = updates(compiled)
     race("DQN", contestants, count=200, rounds=options.rounds, peer="stable-baselines3")
 
 
 def measure_redq(options: argparse.Namespace) -> None:
     """The critics' update alone: ten and two of them."""
-    compiled = ["workflow.compile=true"] if options.compile else []
-    ten = prepared("redq_pendulum", *SAC, *BATCH, *compiled)
-    two = prepared("redq_pendulum", *SAC, *BATCH, *compiled, "components.critics.ensemble_size=2")
-    contestants = {"10 critics": updates(ten, "update_critics"), "2 critics (SAC's)": updates(two, "update_critics")}
+    fewer = "components.critics.ensemble_size=2"
+    ten, two = prepared("redq_pendulum", *SAC, *BATCH), prepared("redq_pendulum", *SAC, *BATCH, fewer)
+    contestants: dict[str, Work | Peer] = {
+        "10 critics": updates(ten, "update_critics"),
+        "2 critics (SAC's)": updates(two, "update_critics"),
+        "10, products alone": products(*critic_products(10)),
+        "2, products alone": products(*critic_products(2)),
+    }
+    if options.compile:
+        on = prepared("redq_pendulum", *SAC, *BATCH, "workflow.compile=on")
+        contestants["10, compiled"] = updates(on, "update_critics")
     race("REDQ", contestants, count=30, rounds=options.rounds, peer="2 critics (SAC's)")
 
 
@@ -272,6 +335,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--compile", action="store_true", help="measure compiled updates, too")
+    parser.add_argument("--sb3", default=sys.executable, help="a Python that has stable-baselines3")
     parser.add_argument("--sbx", help="a Python that has sbx-rl")
     options = parser.parse_args()
     if unknown := set(options.what) - MEASURES.keys():

@@ -95,3 +95,20 @@ def test_the_continue_head_gives_a_chance():
     chance = logit.sigmoid()
     naive = -(goes_on * chance.log() + (1 - goes_on) * (1 - chance).log())
     assert torch.allclose(made.loss(logit, goes_on), naive, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["two_hot", "two_hot_symlog"])
+def test_the_column_that_pads_a_heads_bins_changes_no_number_and_no_gradient(kind):
+    torch.manual_seed(0)
+    net, features, target = head(kind, output_scale=1.0), torch.randn(7, 5), torch.randn(7)
+    padded = net(features)
+    plain = net.output(net.hidden(features))
+    assert padded.shape[-1] == plain.shape[-1] + 1
+    torch.testing.assert_close(net.predict(padded), net.predict(plain))
+    torch.testing.assert_close(net.loss(padded, target), net.loss(plain, target))
+    for one, other in zip(
+        torch.autograd.grad(net.loss(padded, target).sum(), list(net.parameters())),
+        torch.autograd.grad(net.loss(plain, target).sum(), list(net.parameters())),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other)

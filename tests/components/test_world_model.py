@@ -3,7 +3,7 @@ import torch
 from torch.distributions import Categorical, Independent, Normal, OneHotCategorical, kl_divergence
 
 from paddock.components.actions import to_vector
-from paddock.components.dynamics.rssm import BlockTransition, CategoricalLatent, GaussianLatent
+from paddock.components.dynamics.rssm import RSSM, BlockTransition, CategoricalLatent, GaussianLatent, RSSMConfig
 from paddock.components.dynamics.world_model import WorldModel, WorldModelConfig
 from paddock.components.representation_learners.autoencoder import VECTOR
 from paddock.core.errors import InputError
@@ -267,3 +267,18 @@ def test_free_nats_cost_nothing_and_teach_nothing():
     assert apply_free_nats(kl, 1.0, of_mean=True).item() == pytest.approx(9.1 / 4)
     assert apply_free_nats(kl, 3.0, of_mean=True).item() == 3
     assert torch.autograd.grad(apply_free_nats(kl, 3.0, of_mean=True), kl)[0].tolist() == [0] * 4
+
+
+@pytest.mark.parametrize("cell", ["gru", "block_gru"])
+def test_a_transition_without_gradients_is_the_same_and_changes_no_input(cell):
+    torch.manual_seed(0)
+    config = RSSMConfig(deter=16, hidden=8, groups=3, classes=4, cell=cell, blocks=4)
+    rssm = RSSM(config, embedding=5, action=2)
+    deter, stoch, prepared = torch.randn(6, 16), torch.randn(6, 12), rssm.transition.prepare(torch.randn(6, 2))
+    kept = [part.clone() for part in (deter, stoch, prepared)]
+    learning = rssm.transition(deter, stoch, prepared)
+    with torch.no_grad():
+        looking = rssm.transition(deter, stoch, prepared)
+    torch.testing.assert_close(looking, learning.detach())
+    for one, other in zip(kept, (deter, stoch, prepared), strict=True):
+        assert torch.equal(one, other)

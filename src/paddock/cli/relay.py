@@ -48,11 +48,12 @@ def relay(
     ctx.obj = config_folder
     if ctx.invoked_subcommand is not None:
         return
-    from paddock.distributed.relay import RelayServer, keep_freed_memory
+    from paddock.core.memory import keep_freed_memory
+    from paddock.distributed.relay import CHUNK_BYTES, KEPT_PIECES, RelayServer
     from paddock.distributed.tls_log import TlsLog
 
     server = RelayServer(_folder(ctx, None), host=host, port=_port(ctx, port))
-    keep_freed_memory()
+    keep_freed_memory(KEPT_PIECES, CHUNK_BYTES)
     tls_log = TlsLog()
     try:
         _show_log(tls_log.descriptor)

@@ -100,4 +100,13 @@ def trace_gradients() -> bool:
     if not hasattr(dynamo_config, "trace_autograd_ops"):
         return False
     dynamo_config.trace_autograd_ops = True
+    # A workflow's function may meet many combinations of shapes and frozen components; each is a graph of its own.
+    dynamo_config.recompile_limit = max(dynamo_config.recompile_limit, 64)
     return True
+
+
+def is_compiler_error(error: Exception) -> bool:
+    """Whether torch.compile raised this because a function cannot be compiled; errors of the function are others."""
+    from torch._dynamo.exc import TorchDynamoException
+
+    return isinstance(error, TorchDynamoException)

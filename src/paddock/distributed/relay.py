@@ -6,8 +6,6 @@ happens outside of it.
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import ipaddress
 import itertools
 import logging
@@ -54,8 +52,8 @@ CHECK_SECONDS = 0.25  # between two looks at revocations and connections that do
 FAREWELL_SECONDS = 1.0  # for a peer to read why it is closed
 CLOCK_SECONDS = 300.0  # of difference that are worth a warning
 CHUNK_BYTES = 64 * 2**20  # of chunks on their way to the trainer
+KEPT_PIECES = 4 * PIECE  # bytes: memory of smaller ones is kept for the next
 LOOPBACK = "127.0.0.1"
-MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1  # glibc's numbers of these settings
 
 OPTIONS = [
     *COMMON_OPTIONS,
@@ -399,15 +397,6 @@ class RelayServer:
         workers = [replace(one, address=places.get((one.role, one.id), "")) for one in reply.workers]
         trainer = reply.trainer and replace(reply.trainer, address=places.get(("trainer", reply.trainer.id), ""))
         return replace(reply, workers=workers, trainer=trainer)
-
-
-def keep_freed_memory() -> None:
-    """Have this process keep the memory of pieces for the next ones: the system fills with zeros what it gives out
-    anew. Only glibc has these settings; elsewhere nothing happens."""
-    with contextlib.suppress(OSError, AttributeError):
-        library = ctypes.CDLL(None)
-        library.mallopt(MMAP_THRESHOLD, 4 * PIECE)
-        library.mallopt(TRIM_THRESHOLD, CHUNK_BYTES)
 
 
 def _handler(grpc: Any, serve: Any) -> Any:

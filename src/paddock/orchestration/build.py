@@ -14,6 +14,7 @@ from paddock.config.schema import instantiate
 from paddock.control.requests import Control
 from paddock.control.service import RunService
 from paddock.core import permission
+from paddock.core.memory import KEPT_MEMORY, keep_freed_memory
 from paddock.core.seeding import derive_seed, seed_everything
 from paddock.environments.calls import set_name
 from paddock.environments.spaces import spec_of
@@ -49,6 +50,7 @@ def build(config: ExperimentConfig, run: RunFolder, console: Console, ranks: Ran
     """
     ranks = ranks or Ranks(config)
     torch.set_num_threads(config.threads)
+    keep_freed_memory(**KEPT_MEMORY)
     seed_everything(config.seed)
     device = choose_device(config.device)
     copies = check_copies(config, partial(make_environment, config))

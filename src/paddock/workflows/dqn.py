@@ -13,7 +13,6 @@ from pydantic import Field, model_validator
 from torch import Tensor
 from torch.nn import functional
 
-from paddock.components.compilation import compile_gradients
 from paddock.components.learning import TargetNetwork
 from paddock.components.optimizers.optimizer import Gradients
 from paddock.components.return_computers.bootstrap import importance_weights
@@ -67,7 +66,7 @@ class DQN(ReplayWorkflow):
         self.optimizer = context.optimizers["action_values"]
         self.target = TargetNetwork(self.target_values, self.values, self.config.tau)
         kind = self._quantile_gradients if self.values.is_distributional else self._value_gradients
-        self.gradients = compile_gradients(kind, enabled=self.config.compile)
+        self.gradients = self.compiling.gradients(kind)
 
     def collect_step(self, step: int, *, phase: Phase) -> CollectResult:
         actor, epsilon = self.actor(), self.epsilon

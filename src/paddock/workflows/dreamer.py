@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from paddock.components.actions import Categorical, SquashedGaussian, flattened, normal_like, to_vector
-from paddock.components.controllers.latent_control import Distribution
+from paddock.components.controllers.latent_control import Distribution, stacked
 from paddock.components.learning import TargetNetwork, is_frozen
 from paddock.components.optimizers.optimizer import Gradients
 from paddock.components.return_computers.td_lambda import lambda_returns
@@ -72,12 +72,14 @@ class DreamerConfig(WorldModelLossConfig):
 
 @dataclass(frozen=True)
 class Dream:
-    """What was imagined: `features` [H + 1, N, F], `action` and `reward` [H, N, ...], `continues` [H + 1, N]."""
+    """What was imagined: `features` [H + 1, N, F], `action` and `reward` [H, N, ...], `continues` [H + 1, N], and the
+    `policy` [H, N] that was followed."""
 
     features: Tensor
     action: Tensor
     reward: Tensor
     continues: Tensor
+    policy: Distribution
 
 
 class Dreamer(Workflow):
@@ -132,13 +134,21 @@ class Dreamer(Workflow):
     def imagine(self, start: Latent, *, horizon: int) -> tuple[Tensor, Tensor]:
         """Follow the policy in the model: features [H + 1, N, F] from latents `start` [N, ...], and actions
         [H, N, ...] as the policy gives them. Gradients reach the policy through the actions where they can."""
-        latent, features, actions = start, [self.model.features(start)], []
+        return self._follow(start, horizon, learns=torch.is_grad_enabled())[:2]
+
+    def _follow(self, start: Latent, horizon: int, *, learns: bool) -> tuple[Tensor, Tensor, Distribution]:
+        """As `imagine`, and the policy [H, N] that was followed. If it `learns` it has a gradient even where
+        nothing else has one."""
+        latent, features, actions, followed = start, [self.model.features(start)], [], []
         for _ in range(horizon):
-            action, encoded = self._sample_action(self.policy(features[-1]))
+            with torch.set_grad_enabled(learns):
+                followed.append(self.policy(features[-1]))
+            action, encoded = self._sample_action(followed[-1])
             latent = self.model.imagine_step(latent, encoded)
             features.append(self.model.features(latent))
             actions.append(action)
-        return torch.stack(features), torch.stack(actions)
+        with torch.set_grad_enabled(learns):
+            return torch.stack(features), torch.stack(actions), stacked(followed)
 
     def _prepare(self, batch: Sample) -> Sample:
         """[T, B, ...] of T + 1 rows, the first of which lends its action."""
@@ -165,12 +175,12 @@ class Dreamer(Workflow):
 
     def _controller_gradients(self, starts: Sample) -> tuple[Metrics, Gradients, Gradients]:
         """Of the losses of policy and value, by dreams from states [T, B], or from [1, N] that were chosen."""
-        config, shape = self.config, starts["continue"].shape
-        by_dynamics = self.by_dynamics and torch.is_grad_enabled()
+        config, shape, learns = self.config, starts["continue"].shape, torch.is_grad_enabled()
+        by_dynamics = self.by_dynamics and learns
 
         # Imagine
         with torch.set_grad_enabled(by_dynamics), flattened(shape[0]):
-            dream = self._dream(map_tree(lambda part: part.flatten(0, 1), starts))
+            dream = self._dream(map_tree(lambda part: part.flatten(0, 1), starts), learns=learns)
 
         # Values
         outputs = self.value(dream.features[:-1])
@@ -187,7 +197,7 @@ class Dreamer(Workflow):
         S = self.scale_of(target.unflatten(1, shape))
 
         # Actor: Eq. 11, arXiv:2301.04104; Eq. 6, arXiv:2010.02193, where gradients run through the dynamics.
-        pi = self.policy(dream.features[:-1].detach())
+        pi = self.policy(dream.features[:-1].detach()) if self.by_dynamics else dream.policy
         advantage = self.reinforce_share * (target - baseline[:-1].detach()) / S
         actor, entropy = policy_loss(pi, dream.action.detach(), advantage, w, entropy_coef=config.entropy_coef)
         if self.by_dynamics:
@@ -215,13 +225,13 @@ class Dreamer(Workflow):
         self.return_scale.update(returns)
         return self.return_scale()
 
-    def _dream(self, start: Sample) -> Dream:
+    def _dream(self, start: Sample, *, learns: bool) -> Dream:
         """From states [N, ...]."""
-        features, action = self.imagine(start["latent"], horizon=self.config.horizon)
+        features, action, policy = self._follow(start["latent"], self.config.horizon, learns=learns)
         reward = self.model.reward.predict(self.model.reward(features[1:]))
         # Whether the first state was an episode's last is known.
         continues = torch.cat([start["continue"][None], self.model.goes_on(features[1:]).sigmoid()])
-        return Dream(features, action, reward, continues)
+        return Dream(features, action, reward, continues, policy)
 
     def _replay_value_loss(self, sample: Sample, dreamed: Tensor) -> Tensor:
         """[]: the value has to fit what really followed, too; dreamed returns [N] stand for what follows beyond."""

@@ -12,7 +12,6 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from paddock.components.compilation import compile_gradients
 from paddock.components.learning import TargetNetwork, is_frozen
 from paddock.components.optimizers.optimizer import Gradients
 from paddock.workflows.base import Metrics, Phase
@@ -45,7 +44,7 @@ class IQL(ReplayWorkflow):
         self.critics, self.target_critics = parts["critics"], parts["target_critics"]
         self.optimizers = context.optimizers
         self.target = TargetNetwork(self.target_critics, self.critics, self.config.tau)
-        self.gradients = compile_gradients(self._gradients, enabled=self.config.compile)
+        self.gradients = self.compiling.gradients(self._gradients)
 
     def update(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
         """One step of the value, of the policy, of the critics and of their targets."""

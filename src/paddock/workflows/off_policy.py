@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from pydantic import Field
 
+from paddock.components.compiling import CompileMode, Compiling
 from paddock.components.return_computers.bootstrap import bootstrap_weight
 from paddock.config.schema import TargetSchema
 from paddock.rollout.result import CollectResult
@@ -21,7 +22,7 @@ class ReplayConfig(TargetSchema):
 
     gamma: float = Field(gt=0, le=1)
     tau: float = Field(gt=0, le=1)
-    compile: bool = False
+    compile: CompileMode = "off"
 
 
 class ReplayWorkflow(Workflow):
@@ -33,6 +34,7 @@ class ReplayWorkflow(Workflow):
         super().initialize(context)
         self.observation_normalizer = context.components["observation_normalizer"]
         self._is_scaled = False
+        self.compiling = Compiling(self.config.compile, context.counters)
 
     def collect_step(self, step: int, *, phase: Phase) -> CollectResult:
         result = super().collect_step(step, phase=phase)
@@ -54,10 +56,11 @@ class ReplayWorkflow(Workflow):
         self._is_scaled = True
 
     def get_state(self) -> dict[str, Any]:
-        return {"is_scaled": self._is_scaled}
+        return {"is_scaled": self._is_scaled, "compiling": self.compiling.get_state()}
 
     def set_state(self, state: dict[str, Any]) -> None:
         self._is_scaled = bool(state.get("is_scaled", False))  # Older checkpoints do not say.
+        self.compiling.set_state(state.get("compiling", {}))
 
     def prepare_batch(self, batch: dict[str, Any]) -> ReplayBatch:
         """A buffer's batch, with observations as the networks see them.

@@ -12,7 +12,6 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from paddock.components.compilation import compile_gradients
 from paddock.components.learning import TargetNetwork
 from paddock.components.optimizers.optimizer import Gradients
 from paddock.core.errors import InputError
@@ -48,8 +47,8 @@ class REDQ(ReplayWorkflow):
                 f"components.critics.ensemble_size = {self.ensemble_size}; make the one smaller or the other larger."
             )
         self.target = TargetNetwork(self.target_critics, self.critics, self.config.tau)
-        self.critic_gradients = compile_gradients(self._critic_gradients, enabled=self.config.compile)
-        self.policy_gradients = compile_gradients(self._policy_gradients, enabled=self.config.compile)
+        self.critic_gradients = self.compiling.gradients(self._critic_gradients)
+        self.policy_gradients = self.compiling.gradients(self._policy_gradients)
 
     def update(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
         """One step of the critics, then one of the policy and of the temperature."""
@@ -93,6 +92,6 @@ class REDQ(ReplayWorkflow):
     def _policy_gradients(self, observation: dict[str, Tensor], noise: Tensor) -> tuple[Metrics, Gradients]:
         """The policy improves on the mean of all critics."""
         action, log_prob = self.policy(observation).sample_with_log_prob(noise)
-        loss = policy_loss(log_prob, self.critics(observation, action).mean(0), self.temperature())
+        loss = policy_loss(log_prob, self.critics(observation, action, learns=False).mean(0), self.temperature())
         metrics = {"train/policy_loss": loss.detach(), "train/entropy": -log_prob.detach().mean()}
         return metrics, self.optimizers["policy"].differentiate(loss)

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from paddock.components.compilation import compile_gradients
 from paddock.components.learning import TargetNetwork, is_frozen
 from paddock.components.optimizers.optimizer import Gradients, Optimizer
 from paddock.workflows.base import Metrics, Phase
@@ -38,8 +37,8 @@ class SAC(ReplayWorkflow):
         self.policy, self.critics, self.target_critics = parts["policy"], parts["critics"], parts["target_critics"]
         self.temperature, self.optimizers = parts["temperature"], context.optimizers
         self.target = TargetNetwork(self.target_critics, self.critics, self.config.tau)
-        self.critic_gradients = compile_gradients(self._critic_gradients, enabled=self.config.compile)
-        self.policy_gradients = compile_gradients(self._policy_gradients, enabled=self.config.compile)
+        self.critic_gradients = self.compiling.gradients(self._critic_gradients)
+        self.policy_gradients = self.compiling.gradients(self._policy_gradients)
 
     def update(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
         """One step of the critics, of their targets, of the policy and of the temperature, in this order."""
@@ -103,7 +102,7 @@ class SAC(ReplayWorkflow):
     def _policy_gradients(self, observation: dict[str, Tensor], noise: Tensor) -> tuple[Metrics, Gradients]:
         """Eq. 7, arXiv:1812.05905, with the smaller of the critics' values."""
         action, log_prob = self.policy(observation).sample_with_log_prob(noise)
-        loss = policy_loss(log_prob, self.critics(observation, action).amin(0), self.temperature())
+        loss = policy_loss(log_prob, self.critics(observation, action, learns=False).amin(0), self.temperature())
         metrics = {"train/policy_loss": loss.detach(), "train/entropy": -log_prob.detach().mean()}
         return metrics, self.optimizers["policy"].differentiate(loss)
 

@@ -15,7 +15,7 @@ from pydantic import Field
 from torch import Tensor
 
 from paddock.components.actions import Categorical, to_vector
-from paddock.components.compilation import compile_gradients
+from paddock.components.compiling import CompileMode, Compiling
 from paddock.components.controllers.latent_critics import Reduce
 from paddock.components.learning import TargetNetwork, is_frozen
 from paddock.components.optimizers.optimizer import Gradients
@@ -64,7 +64,7 @@ class TDMPCConfig(TargetSchema):
     entropy: Literal["scaled", "plain"]
     beta: float = Field(ge=0, le=1)
     schedule: PlanScheduleConfig | None
-    compile: bool = False
+    compile: CompileMode = "off"
 
 
 class TDMPC(Workflow):
@@ -85,13 +85,20 @@ class TDMPC(Workflow):
         self.optimizers = context.optimizers
         self.scales = config.scales.model_dump(by_alias=True, exclude={"policy"})
         self.rho = torch.pow(torch.tensor(config.rho), torch.arange(config.horizon + 1)).to(context.device)
-        self.model_gradients = compile_gradients(self._model_gradients, enabled=config.compile)
-        self.policy_gradients = compile_gradients(self._policy_gradients, enabled=config.compile)
+        self.compiling = Compiling(config.compile, context.counters)
+        self.model_gradients = self.compiling.gradients(self._model_gradients)
+        self.policy_gradients = self.compiling.gradients(self._policy_gradients)
         _check_windows(config.horizon, context)
 
     @property
     def kind(self) -> str:
         return f"{super().kind} ({self.config.version})"
+
+    def get_state(self) -> dict[str, Any]:
+        return {"compiling": self.compiling.get_state()}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self.compiling.set_state(state.get("compiling", {}))  # Older checkpoints do not say.
 
     def collect_step(self, step: int, *, phase: Phase) -> CollectResult:
         """Collect with plans as long and as wide as the schedule says."""

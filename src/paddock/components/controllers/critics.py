@@ -39,7 +39,10 @@ class Critics(nn.Module):
             config, config.ensemble_size, features + spec.action.size, 1, head_gain=config.head_gain
         )
 
-    def forward(self, observation: dict[str, Tensor], action: Tensor, chosen: Tensor | None = None) -> Tensor:
-        """Observation parts [B, ...] and actions [B, A] to values [ensemble_size, B], or [K, B] of the `chosen` [K]."""
+    def forward(
+        self, observation: dict[str, Tensor], action: Tensor, chosen: Tensor | None = None, *, learns: bool = True
+    ) -> Tensor:
+        """Observation parts [B, ...] and actions [B, A] to values [ensemble_size, B], or [K, B] of the `chosen` [K].
+        Unless it `learns`, no gradient of the perceptrons' parameters is found."""
         features = flatten_observation(observation) if self.encoder is None else encode(self.encoder, observation)
-        return self.network(torch.cat([features, action.flatten(1)], -1), chosen).squeeze(-1)
+        return self.network(torch.cat([features, action.flatten(1)], -1), chosen, learns=learns).squeeze(-1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -17,6 +18,12 @@ from paddock.core.specs import Spec
 
 MEAN_LIMIT = 5.0  # of a squashed policy, before the tanh: farther out there is no gradient
 Distribution = Categorical | Gaussian | SquashedGaussian
+
+
+def stacked(distributions: Sequence[Distribution]) -> Distribution:
+    """Distributions of one kind over [N], H of them, as one over [H, N]."""
+    parts = [tuple(vars(one).values()) for one in distributions]
+    return type(distributions[0])(*(torch.stack(part) for part in zip(*parts, strict=True)))
 
 
 class LatentPolicyConfig(DenseConfig, TargetSchema):

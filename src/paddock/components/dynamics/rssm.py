@@ -157,9 +157,10 @@ class BlockTransition(nn.Module):
         """[B, D], [B, S] and one step of what was prepared, to [B, D]."""
         everything = torch.cat([self.from_deter(deter), self.from_stoch(stoch)], -1)
         own = self.own(deter).transpose(0, 1).flatten(1)
-        joined = self.joined(torch.addmm(prepared, everything, self.shared.weight.T) + own)
+        sum_ = torch.addmm(prepared, everything, self.shared.weight.T)
+        joined = self.joined(sum_.add_(own) if not torch.is_grad_enabled() else sum_ + own)
         before = deter.unflatten(-1, (self.blocks, -1)).transpose(0, 1)
-        return gated(self.gates(joined).chunk(3, -1), before).transpose(0, 1).flatten(1)
+        return gated(self.gates.parts(joined, 3), before).transpose(0, 1).flatten(1)
 
     def _scale_as_one(self, block: int, hidden: int) -> None:
         for weight in (self.own.weight, self.shared.weight, self.shared_action.weight):
@@ -169,6 +170,9 @@ class BlockTransition(nn.Module):
 def gated(gates: list[Tensor] | tuple[Tensor, ...], before: Tensor) -> Tensor:
     """A gated step from raw gates (reset, candidate, update); it begins by remembering more than it takes in."""
     reset, candidate, update = (gate.to(before.dtype) for gate in gates)  # Products may be of half the width.
+    if not torch.is_grad_enabled():  # In place: nothing is needed for a gradient.
+        candidate = reset.sigmoid_().mul_(candidate).mul_(2).sigmoid_().mul_(2).sub_(1)
+        return torch.lerp(before, candidate, update.sub_(1).sigmoid_())
     candidate = tanh(reset.sigmoid() * candidate)
     return torch.lerp(before, candidate, (update - 1).sigmoid())
 

@@ -16,6 +16,7 @@ from paddock.components.networks.mlp import DenseConfig, dense, scaled_linear
 
 BINS = 255
 LIMIT = 20.0  # of the bins, in symlog: numbers up to 4.8e8
+NEVER = -1e30  # a logit whose probability is 0
 
 Kind = Literal["normal", "symlog", "two_hot", "two_hot_symlog"]
 
@@ -72,11 +73,12 @@ class TwoHotCrossEntropy(torch.autograd.Function):
 
 
 def expected_bin(logits: Tensor, bins: Tensor) -> Tensor:
-    """[...]: the mean of symmetric bins under the logits [..., K]; exactly 0 where all logits are alike."""
-    half = logits.shape[-1] // 2
+    """[...]: the mean of symmetric bins [K] under the logits [..., K], or more of which the last are `NEVER`; exactly 0
+    where all logits are alike."""
+    half = len(bins) // 2
     probabilities = logits.softmax(-1, dtype=_at_least_single(logits))
     # Pairs first: the outermost bins are so large that their rounding errors would outweigh everything.
-    difference = probabilities[..., half + 1 :] - probabilities[..., :half].flip(-1)
+    difference = probabilities[..., half + 1 : len(bins)] - probabilities[..., :half].flip(-1)
     if logits.dtype != probabilities.dtype:  # A product of matrices would be of half the width again.
         return (difference * bins[half + 1 :]).sum(-1)
     return difference @ bins[half + 1 :]
@@ -84,6 +86,13 @@ def expected_bin(logits: Tensor, bins: Tensor) -> Tensor:
 
 def _at_least_single(logits: Tensor) -> torch.dtype:
     return torch.promote_types(logits.dtype, torch.float32)
+
+
+def padded_linear(features: Tensor, layer: nn.Linear) -> Tensor:
+    """Logits of an odd number of bins, and one more that is `NEVER`: products of matrices whose rows have an odd length
+    take three times as long as those one longer."""
+    weight = functional.pad(layer.weight, (0, 0, 0, 1))
+    return functional.linear(features, weight, functional.pad(layer.bias, (0, 1), value=NEVER))
 
 
 class NumberHeadConfig(DenseConfig):
@@ -110,7 +119,8 @@ class NumberHead(nn.Module):
         self.register_buffer("bins", bins, persistent=False)
 
     def forward(self, features: Tensor) -> Tensor:
-        return self.output(self.hidden(features))
+        hidden = self.hidden(features)
+        return padded_linear(hidden, self.output) if self.is_binned else self.output(hidden)
 
     def predict(self, outputs: Tensor) -> Tensor:
         """[...]: the number itself."""

@@ -89,8 +89,13 @@ def hidden_layers(
     """
     layers: list[nn.Module] = []
     for inputs, outputs in pairwise(sizes):
-        layers += [make_linear(inputs, outputs), *make_norms(outputs), ACTIVATIONS[activation]()]
+        layers += [make_linear(inputs, outputs), *make_norms(outputs), activation_after_linear(activation)]
     return layers
+
+
+def activation_after_linear(activation: Activation) -> nn.Module:
+    """The activation as a layer; in place where nothing needs what was there before."""
+    return nn.ReLU(inplace=True) if activation == "relu" else ACTIVATIONS[activation]()
 
 
 def linear(inputs: int, outputs: int, *, gain: float | None = None) -> nn.Linear:
@@ -196,3 +201,12 @@ class BlockLinear(nn.Module):
         """[B, inputs] to [blocks, B, outputs / blocks]: what follows is often done for each block apart."""
         split = inputs.unflatten(-1, (self.blocks, -1)).transpose(0, 1)
         return torch.bmm(split, self.weight) if self.bias is None else torch.baddbmm(self.bias, split, self.weight)
+
+    def parts(self, inputs: Tensor, count: int) -> tuple[Tensor, ...]:
+        """The same as `count` equal parts of each block's outputs. Without gradients every part is a product of its
+        own: what follows is twice as fast over numbers that lie side by side."""
+        if torch.is_grad_enabled() or self.bias is None:
+            return self(inputs).chunk(count, -1)
+        split = inputs.unflatten(-1, (self.blocks, -1)).transpose(0, 1)
+        pairs = zip(self.bias.chunk(count, -1), self.weight.chunk(count, -1), strict=True)
+        return tuple(torch.baddbmm(bias, split, weight) for bias, weight in pairs)

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from paddock.components.networks.mlp import ACTIVATIONS, MLPConfig
+from paddock.components.networks.fused import FusedReLU, can_fuse
+from paddock.components.networks.mlp import MLPConfig, activation_after_linear
 
 
 class StackedLinear(nn.Module):
@@ -61,10 +62,14 @@ class StackedMLP(nn.Module):
         self.hidden = nn.ModuleList(StackedLinear(ensemble_size, *pair, gain=gain) for pair in pairwise(sizes))
         self.norms = nn.ModuleList(StackedNorm(ensemble_size, size) for size in config.hidden if config.layer_norm)
         self.head = StackedLinear(ensemble_size, sizes[-1], outputs, gain=head_gain)
-        self.activation = nn.ReLU(inplace=True) if config.activation == "relu" else ACTIVATIONS[config.activation]()
+        self.activation = activation_after_linear(config.activation)
+        self.is_fusible = config.activation == "relu" and not config.layer_norm
 
-    def forward(self, inputs: Tensor, chosen: Tensor | None = None) -> Tensor:
-        """With `chosen` [K] only those members answer: [K, B, outputs]."""
+    def forward(self, inputs: Tensor, chosen: Tensor | None = None, *, learns: bool = True) -> Tensor:
+        """With `chosen` [K] only those members answer: [K, B, outputs]. Unless it `learns`, gradients are for the
+        inputs alone."""
+        if self.is_fusible and can_fuse(inputs):
+            return FusedReLU.apply(inputs, learns and self.head.weight.requires_grad, *self._parameters_of(chosen))
         ensemble_size = self.ensemble_size if chosen is None else len(chosen)
         features = inputs.expand(ensemble_size, *inputs.shape)
         for index, layer in enumerate(self.hidden):
@@ -73,3 +78,8 @@ class StackedMLP(nn.Module):
                 features = self.norms[index](features, chosen)
             features = self.activation(features)
         return self.head(features, chosen)
+
+    def _parameters_of(self, chosen: Tensor | None) -> list[Tensor]:
+        """Weight and bias of every layer in turn."""
+        parameters = [part for layer in (*self.hidden, self.head) for part in (layer.weight, layer.bias)]
+        return parameters if chosen is None else [part[chosen] for part in parameters]

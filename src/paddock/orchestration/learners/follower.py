@@ -18,6 +18,7 @@ from paddock.components.learning import set_frozen
 from paddock.config.schema import instantiate
 from paddock.config.validate import validate
 from paddock.core.errors import NonFiniteError
+from paddock.core.memory import KEPT_MEMORY, keep_freed_memory
 from paddock.core.parent import end_with_parent
 from paddock.core.seeding import set_random_state
 from paddock.core.specs import Spec
@@ -80,6 +81,7 @@ def _begin(message: Message, rank: int, count: int) -> tuple[ExperimentConfig, W
     """The same components, optimizers and workflow as the first rank's, in the same state."""
     config = validate(message["config"], ExperimentConfig)
     torch.set_num_threads(config.threads)
+    keep_freed_memory(**KEPT_MEMORY)
     device = choose_device(config.device, local_rank=int(os.environ.get(LOCAL_RANK, rank)))
     spec = Spec.from_dict(message["spec"])
     components, controllers = make_controllers(config, spec, device)
