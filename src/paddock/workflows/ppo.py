@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial, reduce
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
+from paddock.components.controllers import actor_critic
+from paddock.components.controllers.actor_critic import FusedActorCritic
 from paddock.components.optimizers.optimizer import Gradients
 from paddock.components.return_computers.gae import generalized_advantages
 from paddock.components.workers import Workers
 from paddock.config.schema import TargetSchema
+from paddock.core.errors import InputError
 from paddock.core.system import available_cores
 from paddock.core.trees import map_tree
 from paddock.rollout.pipeline import collected_by
@@ -50,6 +53,7 @@ class PPOConfig(TargetSchema):
     desired_kl: float | None = Field(default=None, gt=0)
     anneal_learning_rate: bool = False
     anneal_clip: bool = False
+    fused: Literal["off", "on", "auto"] = "auto"
     compile: bool = False
     shard_size: int = Field(default=2_048, ge=1)
     workers: int | None = Field(default=None, ge=1)
@@ -84,8 +88,23 @@ class PPO(Workflow):
         self.workers = Workers(self.config.workers or max(available_cores() // context.learners.count, 1))
         self.auxiliary_targets = getattr(self.policy, "auxiliary_targets", None)
         self.is_recurrent = self.policy.is_recurrent or self.value.is_recurrent
+        self.fused = self._fuse()
         copies = context.experience.num_envs
         self._memory = {"policy": self.policy.initial_state(copies), "value": self.value.initial_state(copies)}
+
+    def _fuse(self) -> FusedActorCritic | None:
+        """The kernel that learns with both networks at once, where `fused` allows it and they fit."""
+        config = self.config
+        if config.fused == "off" or (config.fused == "auto" and config.compile):
+            return None
+        if (reason := actor_critic.obstacle(self.policy, self.value)) is None:
+            coefs = {name: getattr(config, name) for name in ("value_coef", "entropy_coef", "value_clip")}
+            return FusedActorCritic(
+                self.policy, self.value, **coefs, workers=self.workers, shard_size=config.shard_size
+            )
+        if config.fused == "on":
+            raise InputError(f"workflow.fused=on cannot be used here: {reason}. Set workflow.fused=off, or auto.")
+        return None
 
     def update(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
         """All epochs over one rollout."""
@@ -130,6 +149,12 @@ class PPO(Workflow):
 
     def _gradients(self, minibatch: Samples) -> tuple[dict[str, Tensor], Gradients]:
         """Of the loss of the minibatch, or of its shards side by side."""
+        if self.fused is not None:
+            loss, found = self.fused.gradients(minibatch, self.optimizer.parameters)
+            # Learners that work on a minibatch in pieces keep what they were given.
+            learners = self.context.learners
+            is_alone = learners.count == learners.accumulate == 1
+            return {"loss": loss}, found if is_alone else [gradient.clone() for gradient in found]
         shards = list(_shards(minibatch, self._samples_in(self.config.shard_size)))
         if len(shards) == 1:
             loss = self._total(self.losses(minibatch))
