@@ -97,11 +97,10 @@ class PPO(Workflow):
         config = self.config
         if config.fused == "off" or (config.fused == "auto" and config.compile):
             return None
-        if (reason := actor_critic.obstacle(self.policy, self.value)) is None:
+        parts = self.policy, self.value, self.observation_normalizer
+        if (reason := actor_critic.obstacle(*parts, self.context.spec.observation)) is None:
             coefs = {name: getattr(config, name) for name in ("value_coef", "entropy_coef", "value_clip")}
-            return FusedActorCritic(
-                self.policy, self.value, **coefs, workers=self.workers, shard_size=config.shard_size
-            )
+            return FusedActorCritic(*parts, **coefs, workers=self.workers, shard_size=config.shard_size)
         if config.fused == "on":
             raise InputError(f"workflow.fused=on cannot be used here: {reason}. Set workflow.fused=off, or auto.")
         return None
@@ -116,11 +115,12 @@ class PPO(Workflow):
 
         samples = self._prepare(batch)
         count, size = len(samples["advantage"]), self._samples_in(config.minibatch_size)
+        learned = samples if self.fused is None else self.fused.hold(samples)
         norms: list[float] = []
         for _ in range(config.epochs):
             # Shuffling and normalising once an epoch leaves plain slices, views without a copy, as minibatches.
             order = torch.randperm(count, device=self.context.device)
-            shuffled = map_tree(partial(_taken, order), samples)
+            shuffled = map_tree(partial(_taken, order), learned)
             if config.normalize_advantage:
                 shuffled["advantage"] = normalize_by_minibatch(shuffled["advantage"], size, shuffled.get("valid"))
             if "weight" in shuffled:
@@ -175,7 +175,7 @@ class PPO(Workflow):
     def _prepare(self, batch: dict[str, Any]) -> Samples:
         """The rollout as samples with advantages, returns and the old log-probability: flat, or whole copies."""
         parts = {name: part.flatten(0, 1) for name, part in batch["observation"].items()}
-        observation = self.observation_normalizer(parts)
+        observation = self._scaled(parts)
         estimate = self._values_with_memory if self.is_recurrent else self._values
         values, next_value = estimate(batch, observation)
 
@@ -212,11 +212,11 @@ class PPO(Workflow):
     def _values(self, batch: dict[str, Any], observation: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """What is expected of every step [T, B] and of what followed it [T, B]."""
         length, copies = batch["reward"].shape
-        values = self._over_shards(self.value, observation).view(length + 1, copies)
+        values = self._over_shards(self._value_of, observation).view(length + 1, copies)
         next_value = values[1:].clone()
         if len(batch["final_index"]):
             at, row = batch["final_index"].T
-            next_value[at, row] = self.value(self.observation_normalizer(batch["final_observation"]))
+            next_value[at, row] = self._value_of(self._scaled(batch["final_observation"]))
         return values[:-1], next_value
 
     def _values_with_memory(self, batch: dict[str, Any], observation: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
@@ -257,7 +257,20 @@ class PPO(Workflow):
         return torch.cat(self.workers.map(torch.no_grad()(function), shards))
 
     def _log_prob(self, samples: Samples) -> Tensor:
-        return self.policy(samples["observation"]).log_prob(samples["action"])
+        return self._policy_of(samples["observation"]).log_prob(samples["action"])
+
+    # The kernel normalises observations itself: samples hold them as they were seen then.
+
+    def _scaled(self, parts: dict[str, Tensor]) -> dict[str, Tensor]:
+        return parts if self.fused is not None else self.observation_normalizer(parts)
+
+    def _policy_of(self, observation: dict[str, Tensor]) -> Any:
+        fused = self.fused is not None
+        return self.policy.of_unscaled(observation, self.observation_normalizer) if fused else self.policy(observation)
+
+    def _value_of(self, observation: dict[str, Tensor]) -> Tensor:
+        fused = self.fused is not None
+        return self.value.of_unscaled(observation, self.observation_normalizer) if fused else self.value(observation)
 
     def _predict(self, samples: Samples) -> tuple[Any, Tensor, dict[str, Tensor]]:
         """The distribution over actions, values, and what is known of the samples, steps that only reset left out."""
@@ -266,7 +279,7 @@ class PPO(Workflow):
             distribution, error = self.policy.forward_with_aux(observation)
             return distribution, self.value(observation), {**samples, "aux_loss": error}
         if not self.is_recurrent:
-            return self.policy(observation), self.value(observation), samples
+            return self._policy_of(observation), self._value_of(observation), samples
         memory, is_first, valid = samples["memory"], samples["is_first"], samples["valid"]
         distribution, _ = self.policy.unroll(observation, memory["policy"] or None, is_first)
         value, _ = self.value.unroll(observation, memory["value"] or None, is_first)

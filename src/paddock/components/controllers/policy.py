@@ -11,6 +11,7 @@ from paddock.components.controllers.mean_init import start_mean_at
 from paddock.components.networks.building import build_network, is_recurrent, unroll
 from paddock.components.networks.mlp import encode, flatten_observation, linear
 from paddock.components.networks.packed import PackedMLP
+from paddock.components.normalizers import ObservationNormalizer
 from paddock.config.schema import Part, TargetSchema
 from paddock.core.errors import InputError
 from paddock.core.specs import Spec
@@ -55,17 +56,21 @@ class StochasticPolicy(nn.Module):
         self._packed: PackedMLP | None = None
 
     def pack(self) -> PackedMLP:
-        """Compute by the compiled kernel from now on wherever no gradient is asked for; the network has to fit it."""
+        """Let `of_unscaled` compute by the compiled kernel from now on; the network has to fit it."""
         if self._packed is None:
             self._packed = PackedMLP(self.network, self.head, None if self.is_discrete else self.log_std)
         return self._packed
 
     def forward(self, observation: dict[str, Tensor]) -> Gaussian | Categorical:
         """Observation parts [B, ...] to a distribution over actions [B, A] or [B]."""
-        seen = chosen(observation, self.config.parts)
-        if self._packed is not None and not torch.is_grad_enabled():
-            return self._distribution_of(self._packed(flatten_observation(seen)))
-        return self._distribution(encode(self.network, seen))
+        return self._distribution(encode(self.network, chosen(observation, self.config.parts)))
+
+    def of_unscaled(self, observation: dict[str, Tensor], normalizer: ObservationNormalizer) -> Gaussian | Categorical:
+        """As forward, of an observation that is not normalised yet."""
+        if self._packed is None or torch.is_grad_enabled():
+            return self(normalizer(observation))
+        vector = flatten_observation(chosen(observation, self.config.parts))
+        return self._distribution_of(self._packed(vector, normalizer.scaling(self.config.parts)))
 
     def forward_with_aux(self, observation: dict[str, Tensor]) -> tuple[Gaussian | Categorical, Tensor]:
         """As forward, and the auxiliary loss [B]: the squared error of the predicted `auxiliary_targets` [B, ...]."""
@@ -116,17 +121,21 @@ class ValueFunction(nn.Module):
         self._packed: PackedMLP | None = None
 
     def pack(self) -> PackedMLP:
-        """Compute by the compiled kernel from now on wherever no gradient is asked for; the network has to fit it."""
+        """Let `of_unscaled` compute by the compiled kernel from now on; the network has to fit it."""
         if self._packed is None:
             self._packed = PackedMLP(self.network, self.head)
         return self._packed
 
     def forward(self, observation: dict[str, Tensor]) -> Tensor:
         """Observation parts [B, ...] to values [B]."""
-        seen = chosen(observation, self.config.parts)
-        if self._packed is not None and not torch.is_grad_enabled():
-            return self._packed(flatten_observation(seen)).squeeze(-1)
-        return self.head(encode(self.network, seen)).squeeze(-1)
+        return self.head(encode(self.network, chosen(observation, self.config.parts))).squeeze(-1)
+
+    def of_unscaled(self, observation: dict[str, Tensor], normalizer: ObservationNormalizer) -> Tensor:
+        """As forward, of an observation that is not normalised yet."""
+        if self._packed is None or torch.is_grad_enabled():
+            return self(normalizer(observation))
+        vector = flatten_observation(chosen(observation, self.config.parts))
+        return self._packed(vector, normalizer.scaling(self.config.parts)).squeeze(-1)
 
     def initial_state(self, n: int) -> State:
         """The memory of `n` fresh episodes; None where there is none."""

@@ -6,7 +6,8 @@ numba's cache notices changes in the file of the outermost function alone.
 
 Shapes: M samples, D numbers of an observation, A outputs of the policy, P numbers of a network end to end; a layer's
 weights are [outputs, inputs]. `layers` is int64 [L, 4]: of each layer inputs, outputs, and where its weights and its
-bias begin among the P.
+bias begin among the P. `scaling` is float32 [3, D]: what is taken from an observation, what it is times then, and how
+large it may become; observations are stored as they were seen.
 """
 
 from __future__ import annotations
@@ -126,13 +127,26 @@ def _widest(layers: Any) -> int:
     return max(layers[:, 1].max(), layers[:, 0].max())
 
 
+@_part
+def _scale(scaling: Any, seen: Any, scaled: Any) -> None:
+    """One observation [D], normalised."""
+    for j in range(len(seen)):
+        value = (seen[j] - scaling[0, j]) * scaling[1, j]
+        limit = scaling[2, j]
+        value = limit if value > limit else value
+        scaled[j] = -limit if value < -limit else value
+
+
 @kernel()
-def evaluate(values: Any, layers: Any, kind: int, observation: Any, result: Any) -> None:
+def evaluate(values: Any, layers: Any, kind: int, scaling: Any, observation: Any, result: Any) -> None:
     """The last layer's results [M, outputs] for observations [M, D]."""
     kept = np.empty((len(layers), BLOCK * _widest(layers)), np.float32)
     outputs, last = layers[-1, 1], len(layers) - 1
+    room = np.empty((BLOCK, observation.shape[1]), np.float32)
     for start in range(0, len(observation), BLOCK):
-        block = observation[start : start + BLOCK]
+        block = room[: min(BLOCK, len(observation) - start)]
+        for i in range(len(block)):
+            _scale(scaling, observation[start + i], block[i])
         _forward(values, layers, kind, block, kept)
         result[start : start + BLOCK] = kept[last, : len(block) * outputs].reshape(len(block), outputs)
 
@@ -190,9 +204,11 @@ def gradients(
     value: Any,
     value_layers: Any,
     kind: int,
+    scaling: Any,
     observation: Any,
     action: Any,
     choice: Any,
+    rows: Any,
     log_prob_then: Any,
     advantage: Any,
     ratio_low: Any,
@@ -205,7 +221,8 @@ def gradients(
 ) -> float:
     """The loss of M samples, over `options[WHOLE]` of them, and its gradients [P] of both networks.
 
-    action: float32 [M, A], choice: int64 [M]; one of them is empty. log_std_at: where the free log std begins, -1 where
+    rows: int64 [M], which of N observations [N, D] and actions the samples are. action: float32 [N, A], choice: int64
+    [N]; one of them is empty. log_std_at: where the free log std begins, -1 where
     actions are choices. log_prob_then, value_then: of the policy and the value that the update began with. target: the
     return. ratio_low, ratio_high: between which the probability ratio counts. All of them float32 [M].
     """
@@ -227,9 +244,12 @@ def gradients(
     log_std_slope = np.zeros(len(log_std), np.float32)
     value_coef, entropy_coef = options[VALUE_COEF], options[ENTROPY_COEF]
     loss = 0.0
-    for start in range(0, len(observation), BLOCK):
-        block = observation[start : start + BLOCK]
-        m = len(block)
+    room = np.empty((BLOCK, observation.shape[1]), np.float32)
+    for start in range(0, len(rows), BLOCK):
+        m = min(BLOCK, len(rows) - start)
+        block = room[:m]
+        for i in range(m):
+            _scale(scaling, observation[rows[start + i]], block[i])
         _forward(policy, policy_layers, kind, block, p_kept)
         _forward(value, value_layers, kind, block, v_kept)
         shown = p_kept[p_last, : m * outputs].reshape(m, outputs)
@@ -237,9 +257,9 @@ def gradients(
         for i in range(m):
             at, entropy = start + i, np.float32(0)
             if is_discrete:
-                log_prob, entropy = _categorical(shown[i], choice[at], slope, share)
+                log_prob, entropy = _categorical(shown[i], choice[rows[at]], slope, share)
             else:
-                log_prob = _gaussian(shown[i], log_std, action[at], slope)
+                log_prob = _gaussian(shown[i], log_std, action[rows[at]], slope)
             # Eq. 7, arXiv:1707.06347: the advantage times the ratio, bounded on the side where it stops to pay.
             ratio = np.exp(log_prob - log_prob_then[at])
             bounded = min(max(ratio, ratio_low[at]), ratio_high[at])
@@ -263,7 +283,7 @@ def gradients(
         _backward(policy, policy_layers, kind, block, p_kept, p_room, product, policy_found)
         _backward(value, value_layers, kind, block, v_kept, v_room, product, value_found)
     for j in range(len(log_std)):
-        of_entropy = entropy_coef * scale * np.float32(len(observation))
+        of_entropy = entropy_coef * scale * np.float32(len(rows))
         loss -= of_entropy * (np.float32(0.5) + LOG_SQRT_TWO_PI + log_std[j])
         policy_found[log_std_at + j] = gain * (log_std_slope[j] - of_entropy)
     return loss

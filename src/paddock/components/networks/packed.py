@@ -80,11 +80,12 @@ class PackedMLP:
             found.append(whole[self._extra_at : self._extra_at + self._extra.numel()].view_as(self._extra))
         return found
 
-    def __call__(self, observation: Tensor) -> Tensor:
-        """What the head gives [M, outputs] for observations [M, D], without a gradient."""
+    def __call__(self, observation: Tensor, scaling: NDArray[np.float32]) -> Tensor:
+        """What the head gives [M, outputs] for observations [M, D], normalised by `scaling` [3, D], without a
+        gradient."""
         values, layers, _ = self.arrays()
         result = torch.empty(len(observation), int(layers[-1, 1]))
-        kernels().evaluate(values, layers, self.kind, observation.contiguous().numpy(), result.numpy())
+        kernels().evaluate(values, layers, self.kind, scaling, observation.contiguous().numpy(), result.numpy())
         return result
 
     def _lay_out(self) -> None:
