@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from paddock.components.networks.mlp import MLP
-from paddock.components.torch_internals import copy_each
 
 TANH, RELU = 0, 1  # as in `paddock.components.kernels.actor_critic`
 KINDS = {"tanh": TANH, "relu": RELU}
@@ -48,7 +47,7 @@ class PackedMLP:
         self._values: NDArray[np.float32] = np.zeros(0, np.float32)
         self._layers: NDArray[np.int64] = np.zeros((0, 4), np.int64)
         self._extra_at = -1
-        self._places: list[Tensor] = []  # of parameters that have to be copied
+        self._places: list[NDArray[np.float32]] = []  # of parameters that have to be copied
 
     @property
     def parameters(self) -> list[nn.Parameter]:
@@ -65,9 +64,8 @@ class PackedMLP:
     def arrays(self) -> tuple[NDArray[np.float32], NDArray[np.int64], int]:
         """All parameters as they are now [P], where the layers lie among them [L, 4], and where `extra` does."""
         self._lay_out()
-        if self._places:
-            with torch.no_grad():
-                copy_each(self._places, [parameter.detach() for parameter in self.parameters])
+        for place, parameter in zip(self._places, self.parameters, strict=False):
+            np.copyto(place, parameter.detach().numpy())
         return self._values, self._layers, self._extra_at
 
     def views(self, vector: NDArray[np.float32]) -> list[Tensor]:
@@ -94,17 +92,16 @@ class PackedMLP:
             return
         storages = {parameter.untyped_storage().data_ptr() for parameter in parameters}
         if len(storages) == 1:
-            whole = torch.empty(0).set_(parameters[0].untyped_storage())
+            self._values = torch.empty(0).set_(parameters[0].untyped_storage()).numpy()
             starts, self._places = [parameter.storage_offset() for parameter in parameters], []
         else:
             sizes = [parameter.numel() for parameter in parameters]
             starts = [sum(sizes[:number]) for number in range(len(sizes))]
-            whole = torch.zeros(sum(sizes))
+            self._values = np.zeros(sum(sizes), np.float32)
             self._places = [
-                whole[start : start + size].view_as(parameter)
+                self._values[start : start + size].reshape(parameter.shape)
                 for start, size, parameter in zip(starts, sizes, parameters, strict=True)
             ]
-        self._values = whole.numpy()
         self._extra_at = -1 if self._extra is None else starts[-1]
         self._layers = np.array(
             [
