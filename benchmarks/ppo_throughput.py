@@ -80,7 +80,7 @@ def main() -> None:
     parser.add_argument("--compile", action="store_true", help="measure Paddock with compiled losses, too")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    variants = {"paddock": ()} | ({"paddock, compiled": ("workflow.compile=true",)} if options.compile else {})
+    variants = {"paddock": ()} | ({"paddock, compiled": ("workflow.compile=on",)} if options.compile else {})
     rates: dict[str, list[float]] = {name: [] for name in [*variants, "stable-baselines3"]}
     shares: dict[str, float] = {}
     for overrides in variants.values():

@@ -48,9 +48,8 @@ class ObservationNormalizer(nn.Module):
         """[3, D] of the named parts (None for all) laid end to end by name: what is taken from a number, what it is
         times then, and how large it may become. All of them have to be floats."""
         statistics = [self.statistics[name] for name in sorted(self.statistics if parts is None else parts)]
-        offset, scale = (
-            torch.cat([getattr(part, name).flatten() for part in statistics]) for name in ("offset", "inverse_deviation")
-        )
+        names = "offset", "inverse_deviation"
+        offset, scale = (torch.cat([getattr(part, name).flatten() for part in statistics]) for name in names)
         limit = torch.full_like(offset, self.config.clip)
         if not self.config.enabled:
             offset, scale, limit = torch.zeros_like(offset), torch.ones_like(scale), limit.fill_(torch.inf)

@@ -67,8 +67,8 @@ def _gpu() -> Finding:
 
 def _compiler() -> Finding:
     if any(shutil.which(name) for name in COMPILERS):
-        return Finding("compiler", "ok", "A C++ compiler is there, for workflow.compile=true.")
-    fix = "Install one, such as g++, only if you want workflow.compile=true."
+        return Finding("compiler", "ok", "A C++ compiler is there, for workflow.compile=on.")
+    fix = "Install one, such as g++, only if you want workflow.compile=on."
     return Finding("compiler", "note", "There is no C++ compiler.", fix)
 
 

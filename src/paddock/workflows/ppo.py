@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial, reduce
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
+from paddock.components.compiled import compiled
 from paddock.components.controllers import actor_critic
 from paddock.components.controllers.actor_critic import FusedActorCritic
 from paddock.components.optimizers.optimizer import Gradients
 from paddock.components.return_computers.gae import generalized_advantages
 from paddock.components.workers import Workers
-from paddock.config.schema import TargetSchema
+from paddock.config.schema import Switch, TargetSchema
 from paddock.core.errors import InputError
 from paddock.core.system import available_cores
 from paddock.core.trees import map_tree
@@ -53,8 +54,8 @@ class PPOConfig(TargetSchema):
     desired_kl: float | None = Field(default=None, gt=0)
     anneal_learning_rate: bool = False
     anneal_clip: bool = False
-    fused: Literal["off", "on", "auto"] = "auto"
-    compile: bool = False
+    fused: Switch = "auto"
+    compile: Switch = "off"
     shard_size: int = Field(default=2_048, ge=1)
     workers: int | None = Field(default=None, ge=1)
 
@@ -83,19 +84,19 @@ class PPO(Workflow):
         self.observation_normalizer = parts["observation_normalizer"]
         self.reward_normalizer = parts["reward_normalizer"]
         self.optimizer = context.optimizers["main"]
-        self.losses = torch.compile(self._losses) if self.config.compile else self._losses
         self.mean_gradients = context.learners.mean_of(self._gradients, weigh=self._weight)
         self.workers = Workers(self.config.workers or max(available_cores() // context.learners.count, 1))
         self.auxiliary_targets = getattr(self.policy, "auxiliary_targets", None)
         self.is_recurrent = self.policy.is_recurrent or self.value.is_recurrent
         self.fused = self._fuse()
+        self.losses = self._losses if self.fused is not None else compiled(self._losses, self.config.compile)
         copies = context.experience.num_envs
         self._memory = {"policy": self.policy.initial_state(copies), "value": self.value.initial_state(copies)}
 
     def _fuse(self) -> FusedActorCritic | None:
         """The kernel that learns with both networks at once, where `fused` allows it and they fit."""
         config = self.config
-        if config.fused == "off" or (config.fused == "auto" and config.compile):
+        if config.fused == "off" or (config.fused == "auto" and config.compile == "on"):
             return None
         parts = self.policy, self.value, self.observation_normalizer
         if (reason := actor_critic.obstacle(*parts, self.context.spec.observation)) is None:

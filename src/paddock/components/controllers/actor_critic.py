@@ -53,6 +53,7 @@ class FusedActorCritic:
         workers: Workers,
         shard_size: int,
     ) -> None:
+        packed.kernels().warm_up()
         self._networks = self._policy, self._value = policy.pack(), value.pack()
         self._is_discrete, self._parts = policy.is_discrete, policy.config.parts
         clip, gain = (-1.0 if value_clip is None else value_clip), policy.config.log_std_gain
@@ -106,11 +107,11 @@ class FusedActorCritic:
 def _gradients_of(network: PackedMLP) -> tuple[np.ndarray, list[Tensor]]:
     """Room for gradients in the layout of the parameters [P], and its parts by parameter: the optimizer's own where it
     has the same layout, so that nothing is copied."""
-    places = [parameter.grad for parameter in network.parameters]
-    given = [(parameter, place) for parameter, place in zip(network.parameters, places, strict=True) if place is not None]
-    is_shared = len({place.untyped_storage().data_ptr() for _, place in given}) == 1 and len(given) == len(places)
-    if network.is_in_place and is_shared and all(p.storage_offset() == g.storage_offset() for p, g in given):
-        views = [place for _, place in given]
-        return torch.empty(0).set_(views[0].untyped_storage()).numpy(), views
+    parameters = network.parameters
+    views = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    if network.is_in_place and len(views) == len(parameters):
+        is_one = len({view.untyped_storage().data_ptr() for view in views}) == 1
+        if is_one and all(p.storage_offset() == v.storage_offset() for p, v in zip(parameters, views, strict=True)):
+            return torch.empty(0).set_(views[0].untyped_storage()).numpy(), views
     vector = np.zeros_like(network.arrays()[0])
     return vector, network.views(vector)

@@ -18,12 +18,15 @@ import numba
 import numpy as np
 
 from paddock.sim.kernels.compile import kernel
+from paddock.sim.kernels.compiling import announced
 
 _part: Any = numba.njit(error_model="numpy")
 BLOCK = 64  # samples
 LARGEST_PRODUCT = 64**3  # multiplications of a matrix product that BLAS never shares among threads of its own
 TANH, RELU = 0, 1
 LOG_SQRT_TWO_PI = np.float32(0.9189385332046727)
+
+LEARNING = "the kernel of learning", "about 15 s"
 
 # Where options of the loss lie in its array.
 VALUE_COEF, ENTROPY_COEF, VALUE_CLIP, LOG_STD_GAIN, WHOLE = range(5)
@@ -287,3 +290,14 @@ def gradients(
         loss -= of_entropy * (np.float32(0.5) + LOG_SQRT_TWO_PI + log_std[j])
         policy_found[log_std_at + j] = gain * (log_std_slope[j] - of_entropy)
     return loss
+
+
+def warm_up() -> None:
+    """Compile the kernels, or take them from the disk; says so where it takes long."""
+    layers, numbers = np.array([[1, 1, 0, 1]]), np.zeros(2, np.float32)
+    row, scaling, many = np.zeros((1, 1), np.float32), np.ones((3, 1), np.float32), np.zeros(1, np.float32)
+    options, rows = np.ones(5, np.float32), np.zeros(1, np.int64)
+    with announced(LEARNING):
+        evaluate(numbers, layers, TANH, scaling, row, row.copy())
+        samples = row, row, rows, rows, many, many, many, many, many, many
+        gradients(numbers, layers, 0, numbers, layers, TANH, scaling, *samples, options, numbers.copy(), numbers.copy())

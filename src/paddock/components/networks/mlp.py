@@ -44,12 +44,13 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
 
 
 class MLPConfig(TargetSchema):
-    """Options of the multilayer perceptron."""
+    """Options of the multilayer perceptron. precision: of the products of its hidden layers."""
 
     hidden: list[int] = Field(default=[64, 64], min_length=1)
     activation: Activation = "tanh"
     layer_norm: bool = False
     orthogonal: bool = True
+    precision: Literal["float32", "bfloat16"] = "float32"
 
 
 class MLP(nn.Module):
@@ -69,7 +70,10 @@ class MLP(nn.Module):
         )
 
     def forward(self, inputs: Tensor) -> Tensor:
-        return self.layers(inputs)
+        if self.config.precision == "float32":
+            return self.layers(inputs)
+        with torch.autocast(inputs.device.type, torch.bfloat16):
+            return self.layers(inputs).float()  # Heads, losses and what is learned stay in single precision.
 
 
 def plain_mlp(sizes: Sequence[int], activation: Activation) -> nn.Sequential:

@@ -22,6 +22,8 @@ def obstacle(network: nn.Module) -> str | None:
         return f"{type(network).__name__} is not an MLP"
     if network.config.layer_norm:
         return "its network has layer_norm"
+    if network.config.precision != "float32":
+        return f"the precision of its network is {network.config.precision}"
     if network.config.activation not in KINDS:
         return f"its activation is {network.config.activation}, not one of {', '.join(KINDS)}"
     layers = [layer for layer in network.layers if isinstance(layer, nn.Linear)]
