@@ -1,11 +1,11 @@
-"""Two versions of Paddock on `racing`, in turns: steps per second of wall clock, and steps per second of processor time.
+"""Two versions of Paddock on `racing`, in turns: steps per second of wall clock, and of processor time.
 
     git worktree add /tmp/before COMMIT
     python benchmarks/racing_versions.py --before /tmp/before [--seconds 10] [--rounds 3] [key=value ...]
 
 Each version trains in a process of its own, without evaluation. The first round of each warms its caches and does not
-count. Overrides are for the version of this tree; the other one runs by its defaults. Where other programs use the cores,
-the processor time is the one to trust: it does not know the second core, though.
+count. Overrides are for the version of this tree; the other one runs by its defaults. Where other programs use the
+cores, the processor time is the one to trust; it does not know the second core, though.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def main() -> None:
         medians = {name: statistics.median(one[kind] for one in results) for name, results in found.items()}
         rounds = {name: [round(one[kind]) for one in results] for name, results in found.items()}
         print(f"{kind:<10} {medians['now'] / medians['before']:.2f}x  medians {medians}  rounds {rounds}")
-    shares = found["now"][-1]
-    print("now:", ", ".join(f"{name} {100 * shares[name]:.1f} %" for name in ("collect", "update", "checkpoint", "loop")))
+    shares = {name: found["now"][-1][name] for name in ("collect", "update", "checkpoint", "loop")}
+    print("now:", ", ".join(f"{name} {100 * share:.1f} %" for name, share in shares.items()))
 
 
 if __name__ == "__main__":

@@ -33,6 +33,8 @@ Samples = dict[str, Any]  # tensors [N, ...] by name; `observation` and `memory`
 LARGEST_WEIGHT = 2.0  # of a sample that an earlier policy collected; beyond it weights add more noise than they correct
 DIAGNOSED_SAMPLES = 4_096  # of a rollout, evenly spread: enough to say how far the policy moved
 
+LEAST_EVALUATED = 2_048  # samples that a thread evaluates at a time: nothing there is as large as a gradient
+
 STEERING_FACTOR, SLOWEST, FASTEST = 1.5, 1e-5, 1e-2  # of the learning rate where a desired KL steers it
 
 
@@ -254,7 +256,7 @@ class PPO(Workflow):
 
     def _over_shards(self, function: Callable[[Samples], Tensor], samples: Samples) -> Tensor:
         """What `function` gives for samples [N, ...], computed shard by shard."""
-        shards = list(_shards(samples, self.config.shard_size))
+        shards = list(_shards(samples, max(self.config.shard_size, LEAST_EVALUATED)))
         return torch.cat(self.workers.map(torch.no_grad()(function), shards))
 
     def _log_prob(self, samples: Samples) -> Tensor:

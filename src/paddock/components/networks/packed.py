@@ -54,8 +54,8 @@ class PackedMLP:
     @property
     def parameters(self) -> list[nn.Parameter]:
         """Weights and bias of each layer, then `extra`."""
-        of_layers = [parameter for layer in self._linears for parameter in (layer.weight, layer.bias)]
-        return of_layers if self._extra is None else [*of_layers, self._extra]
+        found: list[Any] = [parameter for layer in self._linears for parameter in (layer.weight, layer.bias)]
+        return found if self._extra is None else [*found, self._extra]
 
     @property
     def is_in_place(self) -> bool:
@@ -95,7 +95,7 @@ class PackedMLP:
         storages = {parameter.untyped_storage().data_ptr() for parameter in parameters}
         if len(storages) == 1:
             self._values = torch.empty(0).set_(parameters[0].untyped_storage()).numpy()
-            starts, self._places = [parameter.storage_offset() for parameter in parameters], []
+            starts, self._places = [int(parameter.storage_offset()) for parameter in parameters], []
         else:
             sizes = [parameter.numel() for parameter in parameters]
             starts = [sum(sizes[:number]) for number in range(len(sizes))]
