@@ -16,6 +16,17 @@ from paddock.orchestration.schema import ExperimentConfig
 BEFORE = json.loads(
     gzip.decompress((Path(__file__).parent / "fixtures" / "schema_3" / "experiments.json.gz").read_bytes())
 )
+SHARED = {"shard_size": 512, "workers": None}  # Since then cores share the minibatches of PPO for vectors on racing.
+SHARING = [
+    "baseline",
+    "racing",
+    "racing_f1tenth",
+    "racing_lidar",
+    "racing_line",
+    "racing_multi_track",
+    "racing_obstacles",
+    "time_optimal",
+]
 
 
 @pytest.mark.parametrize("name", BEFORE)
@@ -23,6 +34,8 @@ def test_a_shipped_experiment_resolves_to_what_it_was(name):
     saved = migrate(BEFORE[name])
     phases = saved["training"]["phases"]  # One phase was called `model` here and `pretrain` there.
     saved["training"]["phases"] = {{"model": "pretrain"}.get(key, key): one for key, one in phases.items()}
+    if name in SHARING:
+        saved["workflow"] |= SHARED
     composed = settle(compose(name)).values | {"name": saved["name"]}
     try:
         was, now = (validate(values, ExperimentConfig) for values in (saved, composed))
