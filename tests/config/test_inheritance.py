@@ -67,7 +67,7 @@ def test_a_network_of_ones_own_starts_with_its_own_options():
     config, composed = settled(f"{NETWORK}._target_=own_parts.Wide", f"{NETWORK}.width=8")
     assert config.components["policy"].network.to_dict() == {"_target_": "own_parts.Wide", "width": 8, "hidden": 3}
     assert set(composed.left_out) == {
-        f"{NETWORK}.{name}" for name in ("hidden", "activation", "layer_norm", "orthogonal", "precision")
+        f"{NETWORK}.{name}" for name in ("hidden", "activation", "layer_norm", "orthogonal")
     }
     assert composed.left_out[f"{NETWORK}.activation"].startswith("workflow/ppo.yaml:")
     assert not any(key.startswith(f"{NETWORK}.activation") for key in composed.origins)

@@ -35,7 +35,7 @@ def test_a_shipped_experiment_resolves_to_what_it_was(name):
     phases = saved["training"]["phases"]  # One phase was called `model` here and `pretrain` there.
     saved["training"]["phases"] = {{"model": "pretrain"}.get(key, key): one for key, one in phases.items()}
     if name in SHARING:
-        saved["workflow"] |= SHARED
+        saved["workflow"] |= SHARED if name != "racing_multi_track" else {"workers": None}  # It has larger shards.
     composed = settle(compose(name)).values | {"name": saved["name"]}
     try:
         was, now = (validate(values, ExperimentConfig) for values in (saved, composed))

@@ -11,6 +11,8 @@ from paddock.workflows.ppo import (
     value_loss,
 )
 
+BFLOAT16 = "paddock.components.networks.mlp.BFloat16MLP"
+
 
 def test_the_surrogate_equals_the_papers_formula_with_its_gradient():
     torch.manual_seed(0)
@@ -83,8 +85,8 @@ def test_fused_learning_is_that_of_autograd_up_to_rounding(experiment):
 
 
 def test_fused_on_says_what_it_cannot_be_used_with(experiment):
-    networks = [f"components.{part}.network.precision=bfloat16" for part in ("policy", "value")]
-    with pytest.raises(InputError, match=r"fused=on cannot be used here: .*bfloat16"):
+    networks = [f"components.{part}.network._target_={BFLOAT16}" for part in ("policy", "value")]
+    with pytest.raises(InputError, match=r"fused=on cannot be used here: .*BFloat16MLP"):
         experiment("workflow.fused=on", *networks)
     experiment(*networks, name="auto").run()  # goes on by autograd, with hidden layers in half precision
 

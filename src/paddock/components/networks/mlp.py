@@ -44,13 +44,12 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
 
 
 class MLPConfig(TargetSchema):
-    """Options of the multilayer perceptron. precision: of the products of its hidden layers."""
+    """Options of the multilayer perceptron."""
 
     hidden: list[int] = Field(default=[64, 64], min_length=1)
     activation: Activation = "tanh"
     layer_norm: bool = False
     orthogonal: bool = True
-    precision: Literal["float32", "bfloat16"] = "float32"
 
 
 class MLP(nn.Module):
@@ -70,10 +69,15 @@ class MLP(nn.Module):
         )
 
     def forward(self, inputs: Tensor) -> Tensor:
-        if self.config.precision == "float32":
-            return self.layers(inputs)
+        return self.layers(inputs)
+
+
+class BFloat16MLP(MLP):
+    """An MLP whose products are in half precision; heads, losses and parameters stay in single precision."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
         with torch.autocast(inputs.device.type, torch.bfloat16):
-            return self.layers(inputs).float()  # Heads, losses and what is learned stay in single precision.
+            return self.layers(inputs).float()
 
 
 def plain_mlp(sizes: Sequence[int], activation: Activation) -> nn.Sequential:

@@ -18,12 +18,10 @@ LARGEST_LAYER = 64 * 128  # weights; a larger product would not be one that BLAS
 
 def obstacle(network: nn.Module) -> str | None:
     """Why the kernels cannot compute a network; None where they can."""
-    if not isinstance(network, MLP):
-        return f"{type(network).__name__} is not an MLP"
+    if type(network) is not MLP:  # A subclass computes in its own way.
+        return f"its network is {type(network).__name__}, not MLP"
     if network.config.layer_norm:
         return "its network has layer_norm"
-    if network.config.precision != "float32":
-        return f"the precision of its network is {network.config.precision}"
     if network.config.activation not in KINDS:
         return f"its activation is {network.config.activation}, not one of {', '.join(KINDS)}"
     layers = [layer for layer in network.layers if isinstance(layer, nn.Linear)]
