@@ -5,6 +5,8 @@
 
 Two peers: Stable-Baselines3 as its users run it (8 copies of `paddock/Racing-v0`, its default settings), and with all
 cars in one batch behind its VecEnv interface, with the rollout, minibatch and passes that Paddock uses. All take turns.
+Rates are by the wall clock and by the processor time; where other programs use the cores, trust the latter, and give
+the peer one thread (`--threads 1`): threads that wait for each other at every operation stall there.
 """
 
 from __future__ import annotations
@@ -35,7 +37,10 @@ WITHOUT_EVALUATION = (
 )
 
 
-def paddock_rate(seconds: float, seed: int, overrides: list[str]) -> tuple[float, dict[str, float]]:
+Rates = tuple[float, float]  # steps per second of wall clock, and of processor time
+
+
+def paddock_rate(seconds: float, seed: int, overrides: list[str]) -> tuple[Rates, dict[str, float]]:
     """Agent steps per second, and where the time went."""
     with tempfile.TemporaryDirectory() as folder:
         settings = [
@@ -49,8 +54,11 @@ def paddock_rate(seconds: float, seed: int, overrides: list[str]) -> tuple[float
         ]
         config, _ = resolve(Request("racing", seed=seed, overrides=settings))
         with new_run(config, Console(quiet=True)) as orchestrator:
+            used = time.process_time()
             outcome = orchestrator.run()
-    return outcome.counters.agent_steps / outcome.seconds, outcome.time_shares
+            used = time.process_time() - used
+    steps = outcome.counters.agent_steps
+    return (steps / outcome.seconds, steps / used), outcome.time_shares
 
 
 class Batch(VecEnv):
@@ -106,18 +114,20 @@ class Clock(BaseCallback):
         return time.perf_counter() < self.until
 
 
-def peer_rate(seconds: float, make: Callable[[], PPO]) -> float:
+def peer_rate(seconds: float, make: Callable[[], PPO]) -> Rates:
     """Agent steps per second of a Stable-Baselines3 model."""
     model = make()
-    started = time.perf_counter()
+    started, used = time.perf_counter(), time.process_time()
     model.learn(1_000_000_000, callback=Clock(seconds))
-    return model.num_timesteps / (time.perf_counter() - started)
+    steps = model.num_timesteps
+    return steps / (time.perf_counter() - started), steps / (time.process_time() - used)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=15.0)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2, help="of the peer that has all cars in a batch")
     parser.add_argument("overrides", nargs="*")
     options = parser.parse_args()
     config, _ = resolve(Request("racing", overrides=options.overrides))
@@ -134,10 +144,10 @@ def main() -> None:
         return PPO("MlpPolicy", copies, device="cpu")
 
     def batched() -> PPO:
-        torch.set_num_threads(2)
+        torch.set_num_threads(options.threads)
         return PPO("MlpPolicy", Batch(cars, observation="course"), device="cpu", **same)
 
-    rates: dict[str, list[float]] = {"paddock": [], "sb3, 8 copies": [], f"sb3, {cars} in a batch": []}
+    rates: dict[str, list[Rates]] = {"paddock": [], "sb3, 8 copies": [], f"sb3, {cars} in a batch": []}
     paddock_rate(3.0, 0, options.overrides)  # Warm up: imports, compilation.
     shares: dict[str, float] = {}
     for seed in range(options.rounds):
@@ -146,10 +156,12 @@ def main() -> None:
             rates, [rate, peer_rate(options.seconds, usual), peer_rate(options.seconds, batched)], strict=True
         ):
             rates[name].append(value)
-    ours = statistics.median(rates["paddock"])
-    for name, values in rates.items():
-        median = statistics.median(values)
-        print(f"{name:<24} {median:>9,.0f} steps/s   1/{ours / median:.1f}   rounds: {[round(v) for v in values]}")
+    for clock, kind in enumerate(("wall clock", "processor")):
+        ours = statistics.median(rate[clock] for rate in rates["paddock"])
+        for name, found in rates.items():
+            values = [rate[clock] for rate in found]
+            median, rounds = statistics.median(values), [round(value) for value in values]
+            print(f"{kind:<11} {name:<24} {median:>9,.0f} steps/s   1/{ours / median:.1f}   rounds: {rounds}")
     print("paddock's time:", ", ".join(f"{name} {100 * share:.1f} %" for name, share in shares.items()))
 
 

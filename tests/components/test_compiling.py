@@ -5,7 +5,8 @@ import torch
 from pydantic import TypeAdapter, ValidationError
 
 from paddock.components import compiling
-from paddock.components.compiling import PLAIN_UPDATES, CompileMode, Compiling
+from paddock.components.compiling import PLAIN_UPDATES, Compiling
+from paddock.config.schema import Switch
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # inside torch
 
@@ -82,9 +83,9 @@ def test_an_error_of_the_function_itself_is_not_taken_for_one_of_the_compiler():
 
 @pytest.mark.parametrize(("given", "mode"), [(True, "on"), (False, "off"), ("auto", "auto")])
 def test_compile_takes_the_booleans_of_before(given, mode):
-    assert TypeAdapter(CompileMode).validate_python(given) == mode
+    assert TypeAdapter(Switch).validate_python(given) == mode
     with pytest.raises(ValidationError):
-        TypeAdapter(CompileMode).validate_python("maybe")
+        TypeAdapter(Switch).validate_python("maybe")
 
 
 def test_compile_off_leaves_the_function_as_it_is():

@@ -16,6 +16,18 @@ from paddock.orchestration.schema import ExperimentConfig
 BEFORE = json.loads(
     gzip.decompress((Path(__file__).parent / "fixtures" / "schema_3" / "experiments.json.gz").read_bytes())
 )
+COMPILING = ["paddock.workflows.sac.SAC", "paddock.workflows.dqn.DQN"]  # late in a run, since then
+SHARED = {"shard_size": 512, "workers": None}  # Since then cores share the minibatches of PPO for vectors on racing.
+SHARING = [
+    "baseline",
+    "racing",
+    "racing_f1tenth",
+    "racing_lidar",
+    "racing_line",
+    "racing_multi_track",
+    "racing_obstacles",
+    "time_optimal",
+]
 
 
 @pytest.mark.parametrize("name", BEFORE)
@@ -25,6 +37,10 @@ def test_a_shipped_experiment_resolves_to_what_it_was(name):
     saved["training"]["phases"] = {{"model": "pretrain"}.get(key, key): one for key, one in phases.items()}
     if saved["evaluation"]["metric"] == "eval/pace":
         saved["evaluation"]["metric"] = "eval/clean_pace"  # Racing judges by clean laps since.
+    if saved["workflow"]["_target_"] in COMPILING:
+        saved["workflow"]["compile"] = "auto"
+    if name in SHARING:
+        saved["workflow"] |= SHARED if name != "racing_multi_track" else {"workers": None}  # It has larger shards.
     composed = settle(compose(name)).values | {"name": saved["name"]}
     try:
         was, now = (validate(values, ExperimentConfig) for values in (saved, composed))

@@ -30,9 +30,15 @@ NORMALIZED = [
     "components.observation_normalizer.enabled=true",
     "components.reward_normalizer.enabled=true",
 ]
+SHARDS = ["workflow.shard_size=24", "workflow.workers=2"]
 CASES = {
     "normalised": (NORMALIZED, [signal.SIGKILL, signal.SIGTERM, signal.SIGKILL]),
     "pipeline": ([*NORMALIZED, "pipeline=on"], [signal.SIGKILL, signal.SIGTERM]),
+    "autograd": ([*NORMALIZED, "workflow.fused=off"], [signal.SIGKILL, signal.SIGTERM]),
+    "every switch": (
+        [*NORMALIZED, "workflow.fused=on", "pipeline=on", "evaluation.beside=true", *SHARDS],
+        [signal.SIGKILL, signal.SIGTERM],
+    ),
     "next-step autoreset": (["environment.vectorization=custom"], [signal.SIGINT, signal.SIGKILL]),
 }
 

@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from paddock.core.errors import InputError
 from paddock.workflows.ppo import (
     explained_variance,
     normalize_by_minibatch,
@@ -9,6 +10,8 @@ from paddock.workflows.ppo import (
     steered,
     value_loss,
 )
+
+BFLOAT16 = "paddock.components.networks.mlp.BFloat16MLP"
 
 
 def test_the_surrogate_equals_the_papers_formula_with_its_gradient():
@@ -52,9 +55,10 @@ def test_explained_variance():
     assert explained_variance(torch.zeros(100), target).item() == pytest.approx(0.0, abs=1e-5)
 
 
-def test_shards_change_nothing_but_rounding_and_threads_change_nothing_at_all(experiment):
+@pytest.mark.parametrize("fused", ["off", "on"])
+def test_shards_change_nothing_but_rounding_and_threads_change_nothing_at_all(experiment, fused):
     def weights(name, *overrides):
-        orchestrator = experiment("workflow.minibatch_size=128", *overrides, name=name)
+        orchestrator = experiment("workflow.minibatch_size=128", f"workflow.fused={fused}", *overrides, name=name)
         orchestrator.run()
         return orchestrator.context.components["policy"].head.weight
 
@@ -64,6 +68,27 @@ def test_shards_change_nothing_but_rounding_and_threads_change_nothing_at_all(ex
     assert torch.allclose(whole, one, atol=1e-4)
     assert not torch.equal(whole, one)  # the shards were really used
     assert torch.equal(one, three)
+
+
+def test_fused_learning_is_that_of_autograd_up_to_rounding(experiment):
+    def trained(name, *overrides):
+        orchestrator = experiment("workflow.rollout_steps=128", "training.total_steps=256", *overrides, name=name)
+        outcome = orchestrator.run()
+        return orchestrator.context.components["policy"].head.weight, outcome.latest
+
+    plain, plain_metrics = trained("plain", "workflow.fused=off")
+    fused, fused_metrics = trained("fused", "workflow.fused=on")
+    assert torch.allclose(plain, fused, atol=1e-4)
+    assert not torch.equal(plain, fused)  # the kernel was really used
+    for name in ("train/kl", "train/value_loss", "train/gradient_norm"):
+        assert fused_metrics[name] == pytest.approx(plain_metrics[name], rel=1e-2, abs=1e-5)
+
+
+def test_fused_on_says_what_it_cannot_be_used_with(experiment):
+    networks = [f"components.{part}.network._target_={BFLOAT16}" for part in ("policy", "value")]
+    with pytest.raises(InputError, match=r"fused=on cannot be used here: .*BFloat16MLP"):
+        experiment("workflow.fused=on", *networks)
+    experiment(*networks, name="auto").run()  # goes on by autograd, with hidden layers in half precision
 
 
 def test_clip_fraction_counts_with_the_annealed_clip(experiment):

@@ -7,12 +7,12 @@ import os
 import shutil
 from collections.abc import Callable
 from functools import wraps
-from typing import Annotated, Any, Literal, Protocol
+from typing import Any, Protocol
 
 import torch
-from pydantic import BeforeValidator
 
 from paddock.components.torch_internals import is_compiler_error, trace_gradients
+from paddock.config.schema import Switch
 from paddock.core.paths import paddock_home
 
 Function = Callable[..., Any]
@@ -22,15 +22,6 @@ PLAIN_UPDATES = 20_000  # With `auto`: a run that gets this far goes on for long
 log = logging.getLogger(__name__)
 
 
-def _on_or_off(value: Any) -> Any:
-    """YAML reads a bare on or off as true or false, and older configurations hold those."""
-    return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
-
-
-CompileMode = Annotated[Literal["off", "on", "auto"], BeforeValidator(_on_or_off)]
-"""`on` compiles at once, `auto` after the first `PLAIN_UPDATES` updates of a run."""
-
-
 class Updates(Protocol):
     """Where the number of updates of a run stands, those before a resume included."""
 
@@ -38,14 +29,15 @@ class Updates(Protocol):
 
 
 class Compiling:
-    """Whether the functions of a workflow run as compiled graphs, which give the same numbers up to rounding.
+    """Whether the functions of a workflow run as compiled graphs, which give the same numbers up to rounding: with `on`
+    at once, with `auto` after the first `PLAIN_UPDATES` updates of a run.
 
     Which kind runs depends on the number of updates alone, and a checkpoint holds whether there is a compiler, so that
     a resumed run goes on with the same kind. Every shape gets a graph of its own: graphs for many shapes would depend
     on which shapes came first. Nothing of the compiler is imported before it is needed.
     """
 
-    def __init__(self, mode: CompileMode, counters: Updates) -> None:
+    def __init__(self, mode: Switch, counters: Updates) -> None:
         self.mode = mode
         self._counters = counters
         self._from = PLAIN_UPDATES if mode == "auto" else 0
@@ -58,6 +50,13 @@ class Compiling:
 
     def gradients(self, function: Function) -> Function:
         """`function`, which may call `torch.autograd.grad`: as it is, or as one compiled graph where that is on."""
+        return self._where_on(function, _with_gradients)
+
+    def losses(self, function: Function) -> Function:
+        """The same for a function whose gradients are taken outside of it."""
+        return self._where_on(function, _compiled)
+
+    def _where_on(self, function: Function, compiler: Callable[[Function], Function]) -> Function:
         if self.mode == "off":
             return function
         compiled: Function | None = None
@@ -68,7 +67,7 @@ class Compiling:
             if not self.is_on:
                 return function(*arguments, **named)
             try:
-                compiled = compiled or _compiled(function)
+                compiled = compiled or compiler(function)
                 return compiled(*arguments, **named)
             except Exception as error:
                 if not is_compiler_error(error):
@@ -97,9 +96,20 @@ def _has_compiler(level: int) -> bool:
 
 
 def _compiled(function: Function) -> Function:
-    """One graph, gradients included, whose compiled form is kept in Paddock's home between runs."""
-    os.environ.setdefault(CACHE_VARIABLE, str(paddock_home() / "cache" / "inductor"))
-    if not trace_gradients():
-        log.warning("compile: torch %s cannot compile gradients in one graph; going on without.", torch.__version__)
-        return function
+    """One graph, whose compiled form is kept in Paddock's home between runs."""
+    _keep_compiled()
     return torch.compile(function, fullgraph=True, dynamic=False)
+
+
+def _with_gradients(function: Function) -> Function:
+    """The same with gradients inside."""
+    _keep_compiled()
+    if trace_gradients():
+        return _compiled(function)
+    log.warning("compile: torch %s cannot compile gradients in one graph; going on without.", torch.__version__)
+    return function
+
+
+def _keep_compiled() -> None:
+    """Before anything of the compiler is imported, which would choose a temporary folder."""
+    os.environ.setdefault(CACHE_VARIABLE, str(paddock_home() / "cache" / "inductor"))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -39,6 +43,17 @@ class ObservationNormalizer(nn.Module):
             else part
             for name, part in observation.items()
         }
+
+    def scaling(self, parts: Sequence[str] | None) -> NDArray[np.float32]:
+        """[3, D] of the named parts (None for all) laid end to end by name: what is taken from a number, what it is
+        times then, and how large it may become. All of them have to be floats."""
+        statistics = [self.statistics[name] for name in sorted(self.statistics if parts is None else parts)]
+        names = "offset", "inverse_deviation"
+        offset, scale = (torch.cat([getattr(part, name).flatten() for part in statistics]) for name in names)
+        limit = torch.full_like(offset, self.config.clip)
+        if not self.config.enabled:
+            offset, scale, limit = torch.zeros_like(offset), torch.ones_like(scale), limit.fill_(torch.inf)
+        return torch.stack([offset, scale, limit]).numpy()
 
     def update(self, observation: dict[str, Tensor]) -> None:
         """Learn from a batch; parts [..., *shape]."""

@@ -7,7 +7,7 @@ each other dozens of times per update, and stalls when another program holds a c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from typing import TypeVar
 
@@ -18,7 +18,11 @@ Result = TypeVar("Result")
 
 
 class Workers:
-    """`count` threads with one thread of torch each. Results come in the order of the pieces, whatever the count."""
+    """`count` threads with one thread of torch each. Results come in the order of the pieces, whatever the count.
+
+    Where the calling thread has one thread of torch as well, it is one of them: a helper that wakes late, because other
+    programs hold its core, costs nothing but its help.
+    """
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -29,4 +33,21 @@ class Workers:
             return [function(piece) for piece in pieces]
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.count, "paddock-learn", partial(torch.set_num_threads, 1))
-        return list(self._pool.map(function, pieces))
+        if torch.get_num_threads() > 1:
+            return list(self._pool.map(function, pieces))
+        results: dict[int, Result] = {}
+        numbers = iter(range(len(pieces)))  # `next` of it is atomic: every piece is taken once.
+
+        def work() -> None:
+            for number in numbers:
+                results[number] = function(pieces[number])
+
+        helpers = [self._pool.submit(work) for _ in range(min(self.count, len(pieces)) - 1)]
+        try:
+            work()
+        finally:
+            begun = [helper for helper in helpers if not helper.cancel()]
+            wait(begun)
+        for helper in begun:
+            helper.result()
+        return [results[number] for number in range(len(pieces))]

@@ -11,7 +11,7 @@ import inspect
 import re
 import typing
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, ValidationError
 from pydantic_core import PydanticCustomError
@@ -30,6 +30,14 @@ class Schema(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
+
+def _on_or_off(value: Any) -> Any:
+    """YAML reads a bare on or off as true or false, and older configurations hold those."""
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
+
+
+Switch = Annotated[Literal["off", "on", "auto"], BeforeValidator(_on_or_off)]
+"""Not at all, in any case, or where it can be."""
 
 Target = Annotated[str, AfterValidator(current_name)]
 """A dotted name of what is to be built; names from before a move become today's."""

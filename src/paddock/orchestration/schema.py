@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, mo
 from paddock.components.devices import Precision
 from paddock.config.migrate import SCHEMA_VERSION
 from paddock.config.phases import phases_by_name
-from paddock.config.schema import Name, Part, Schema, load_target, validate_target
+from paddock.config.schema import Name, Part, Schema, Switch, load_target, validate_target
 from paddock.core.errors import did_you_mean
 from paddock.environments.base import EnvironmentConfig
 from paddock.evaluation.evaluator import EvaluationConfig
@@ -21,15 +21,9 @@ from paddock.orchestration.monitoring.monitor import MonitoringConfig
 from paddock.orchestration.phase_scheduler import COLLECT, EVALUATE, PhaseConfig, with_names
 from paddock.rollout.collector import LocalConfig
 from paddock.rollout.experience import ExperienceConfig
-from paddock.rollout.pipeline import PipelineMode
 from paddock.workflows.base import needs_batch
 
 LOCAL_EXPERIENCE = "paddock.rollout.collector.local"
-
-
-def _on_or_off(value: Any) -> Any:
-    """YAML reads a bare on or off as true or false."""
-    return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
 
 
 class TrainingConfig(Schema):
@@ -71,7 +65,7 @@ class ExperimentConfig(Schema):
     threads: int = Field(ge=1)
     learners: int = Field(default=1, ge=1)
     updates: UpdatesConfig = Field(default_factory=lambda: UpdatesConfig())
-    pipeline: Annotated[PipelineMode, BeforeValidator(_on_or_off)] = "off"
+    pipeline: Switch = "off"
     debug: bool
     initial_weights: dict[Name, str] = Field(default_factory=dict)
     environment: Annotated[SerializeAsAny[EnvironmentConfig], BeforeValidator(validate_target)]

@@ -229,18 +229,24 @@ class PolicyActor(ActorModule):
         return policy.initial_state(n) if self._is_recurrent else None
 
     def act(self, observation: Observation, state: ActorState, *, deterministic: bool) -> tuple[Tensor, ActorState]:
-        seen = self.parts[self._normalizer](observation)
         policy: Any = self.parts[self._policy]
         if self._is_recurrent:
+            seen = self.parts[self._normalizer](observation)
             state = state or self.initial_state(next(iter(seen.values())).shape[0])
             distribution, state = policy.step(seen, state)
         else:
-            distribution = policy(seen)
+            distribution = self._distribution(observation)
         return (distribution.mode() if deterministic else distribution.sample()), state
 
     def log_prob(self, observation: Observation, action: Tensor) -> Tensor:
         """Of actions [N, ...] at observation parts [N, ...], for a policy without a memory: [N]."""
-        return self.parts[self._policy](self.parts[self._normalizer](observation)).log_prob(action)
+        return self._distribution(observation).log_prob(action)
+
+    def _distribution(self, observation: Observation) -> Any:
+        policy, normalizer = self.parts[self._policy], self.parts[self._normalizer]
+        if (of_unscaled := getattr(policy, "of_unscaled", None)) is not None:
+            return of_unscaled(observation, normalizer)
+        return policy(normalizer(observation))
 
 
 class RandomActorConfig(TargetSchema):

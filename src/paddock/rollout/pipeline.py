@@ -10,7 +10,7 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,7 +26,6 @@ from paddock.rollout.controllers import ControllerManager
 from paddock.rollout.experience import Experience, TransitionSink, WorkerState
 from paddock.rollout.result import CollectResult
 
-PipelineMode = Literal["off", "on", "auto"]
 ROUND = RolloutConfig.model_validate({"_target_": "paddock.buffers.rollout.RolloutBuffer", "steps": 1})
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from pydantic import Field
 
-from paddock.components.compiling import CompileMode, Compiling
+from paddock.components.compiling import Compiling
 from paddock.components.return_computers.bootstrap import bootstrap_weight
-from paddock.config.schema import TargetSchema
+from paddock.config.schema import Switch, TargetSchema
 from paddock.rollout.result import CollectResult
 from paddock.workflows.base import Phase, Workflow
 from paddock.workflows.context import WorkflowContext
@@ -22,7 +22,7 @@ class ReplayConfig(TargetSchema):
 
     gamma: float = Field(gt=0, le=1)
     tau: float = Field(gt=0, le=1)
-    compile: CompileMode = "off"
+    compile: Switch = "off"
 
 
 class ReplayWorkflow(Workflow):

@@ -15,10 +15,14 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
+from paddock.components.compiling import Compiling
+from paddock.components.controllers import actor_critic
+from paddock.components.controllers.actor_critic import FusedActorCritic
 from paddock.components.optimizers.optimizer import Gradients
 from paddock.components.return_computers.gae import generalized_advantages
 from paddock.components.workers import Workers
-from paddock.config.schema import TargetSchema
+from paddock.config.schema import Switch, TargetSchema
+from paddock.core.errors import InputError
 from paddock.core.system import available_cores
 from paddock.core.trees import map_tree
 from paddock.rollout.pipeline import collected_by
@@ -28,6 +32,8 @@ from paddock.workflows.context import WorkflowContext
 Samples = dict[str, Any]  # tensors [N, ...] by name; `observation` and `memory` are dicts of such
 LARGEST_WEIGHT = 2.0  # of a sample that an earlier policy collected; beyond it weights add more noise than they correct
 DIAGNOSED_SAMPLES = 4_096  # of a rollout, evenly spread: enough to say how far the policy moved
+
+LEAST_EVALUATED = 2_048  # samples that a thread evaluates at a time: nothing there is as large as a gradient
 
 STEERING_FACTOR, SLOWEST, FASTEST = 1.5, 1e-5, 1e-2  # of the learning rate where a desired KL steers it
 
@@ -50,7 +56,8 @@ class PPOConfig(TargetSchema):
     desired_kl: float | None = Field(default=None, gt=0)
     anneal_learning_rate: bool = False
     anneal_clip: bool = False
-    compile: bool = False
+    fused: Switch = "auto"
+    compile: Switch = "off"
     shard_size: int = Field(default=2_048, ge=1)
     workers: int | None = Field(default=None, ge=1)
 
@@ -79,13 +86,28 @@ class PPO(Workflow):
         self.observation_normalizer = parts["observation_normalizer"]
         self.reward_normalizer = parts["reward_normalizer"]
         self.optimizer = context.optimizers["main"]
-        self.losses = torch.compile(self._losses) if self.config.compile else self._losses
         self.mean_gradients = context.learners.mean_of(self._gradients, weigh=self._weight)
         self.workers = Workers(self.config.workers or max(available_cores() // context.learners.count, 1))
         self.auxiliary_targets = getattr(self.policy, "auxiliary_targets", None)
         self.is_recurrent = self.policy.is_recurrent or self.value.is_recurrent
+        self.fused = self._fuse()
+        self.compiling = Compiling("off" if self.fused is not None else self.config.compile, context.counters)
+        self.losses = self.compiling.losses(self._losses)
         copies = context.experience.num_envs
         self._memory = {"policy": self.policy.initial_state(copies), "value": self.value.initial_state(copies)}
+
+    def _fuse(self) -> FusedActorCritic | None:
+        """The kernel that learns with both networks at once, where `fused` allows it and they fit."""
+        config = self.config
+        if config.fused == "off" or (config.fused == "auto" and config.compile == "on"):
+            return None
+        parts = self.policy, self.value, self.observation_normalizer
+        if (reason := actor_critic.obstacle(*parts, self.context.spec.observation)) is None:
+            coefs = {name: getattr(config, name) for name in ("value_coef", "entropy_coef", "value_clip")}
+            return FusedActorCritic(*parts, **coefs, workers=self.workers, shard_size=config.shard_size)
+        if config.fused == "on":
+            raise InputError(f"workflow.fused=on cannot be used here: {reason}. Set workflow.fused=off, or auto.")
+        return None
 
     def update(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
         """All epochs over one rollout."""
@@ -97,11 +119,12 @@ class PPO(Workflow):
 
         samples = self._prepare(batch)
         count, size = len(samples["advantage"]), self._samples_in(config.minibatch_size)
+        learned = samples if self.fused is None else self.fused.hold(samples)
         norms: list[float] = []
         for _ in range(config.epochs):
             # Shuffling and normalising once an epoch leaves plain slices, views without a copy, as minibatches.
             order = torch.randperm(count, device=self.context.device)
-            shuffled = map_tree(partial(_taken, order), samples)
+            shuffled = map_tree(partial(_taken, order), learned)
             if config.normalize_advantage:
                 shuffled["advantage"] = normalize_by_minibatch(shuffled["advantage"], size, shuffled.get("valid"))
             if "weight" in shuffled:
@@ -130,6 +153,12 @@ class PPO(Workflow):
 
     def _gradients(self, minibatch: Samples) -> tuple[dict[str, Tensor], Gradients]:
         """Of the loss of the minibatch, or of its shards side by side."""
+        if self.fused is not None:
+            loss, found = self.fused.gradients(minibatch, self.optimizer.parameters)
+            # Learners that work on a minibatch in pieces keep what they were given.
+            learners = self.context.learners
+            is_alone = learners.count == learners.accumulate == 1
+            return {"loss": loss}, found if is_alone else [gradient.clone() for gradient in found]
         shards = list(_shards(minibatch, self._samples_in(self.config.shard_size)))
         if len(shards) == 1:
             loss = self._total(self.losses(minibatch))
@@ -150,7 +179,7 @@ class PPO(Workflow):
     def _prepare(self, batch: dict[str, Any]) -> Samples:
         """The rollout as samples with advantages, returns and the old log-probability: flat, or whole copies."""
         parts = {name: part.flatten(0, 1) for name, part in batch["observation"].items()}
-        observation = self.observation_normalizer(parts)
+        observation = self._scaled(parts)
         estimate = self._values_with_memory if self.is_recurrent else self._values
         values, next_value = estimate(batch, observation)
 
@@ -187,11 +216,11 @@ class PPO(Workflow):
     def _values(self, batch: dict[str, Any], observation: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """What is expected of every step [T, B] and of what followed it [T, B]."""
         length, copies = batch["reward"].shape
-        values = self._over_shards(self.value, observation).view(length + 1, copies)
+        values = self._over_shards(self._value_of, observation).view(length + 1, copies)
         next_value = values[1:].clone()
         if len(batch["final_index"]):
             at, row = batch["final_index"].T
-            next_value[at, row] = self.value(self.observation_normalizer(batch["final_observation"]))
+            next_value[at, row] = self._value_of(self._scaled(batch["final_observation"]))
         return values[:-1], next_value
 
     def _values_with_memory(self, batch: dict[str, Any], observation: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
@@ -228,11 +257,24 @@ class PPO(Workflow):
 
     def _over_shards(self, function: Callable[[Samples], Tensor], samples: Samples) -> Tensor:
         """What `function` gives for samples [N, ...], computed shard by shard."""
-        shards = list(_shards(samples, self.config.shard_size))
+        shards = list(_shards(samples, max(self.config.shard_size, LEAST_EVALUATED)))
         return torch.cat(self.workers.map(torch.no_grad()(function), shards))
 
     def _log_prob(self, samples: Samples) -> Tensor:
-        return self.policy(samples["observation"]).log_prob(samples["action"])
+        return self._policy_of(samples["observation"]).log_prob(samples["action"])
+
+    # The kernel normalises observations itself: samples hold them as they were seen then.
+
+    def _scaled(self, parts: dict[str, Tensor]) -> dict[str, Tensor]:
+        return parts if self.fused is not None else self.observation_normalizer(parts)
+
+    def _policy_of(self, observation: dict[str, Tensor]) -> Any:
+        fused = self.fused is not None
+        return self.policy.of_unscaled(observation, self.observation_normalizer) if fused else self.policy(observation)
+
+    def _value_of(self, observation: dict[str, Tensor]) -> Tensor:
+        fused = self.fused is not None
+        return self.value.of_unscaled(observation, self.observation_normalizer) if fused else self.value(observation)
 
     def _predict(self, samples: Samples) -> tuple[Any, Tensor, dict[str, Tensor]]:
         """The distribution over actions, values, and what is known of the samples, steps that only reset left out."""
@@ -241,7 +283,7 @@ class PPO(Workflow):
             distribution, error = self.policy.forward_with_aux(observation)
             return distribution, self.value(observation), {**samples, "aux_loss": error}
         if not self.is_recurrent:
-            return self.policy(observation), self.value(observation), samples
+            return self._policy_of(observation), self._value_of(observation), samples
         memory, is_first, valid = samples["memory"], samples["is_first"], samples["valid"]
         distribution, _ = self.policy.unroll(observation, memory["policy"] or None, is_first)
         value, _ = self.value.unroll(observation, memory["value"] or None, is_first)
@@ -294,10 +336,11 @@ class PPO(Workflow):
         return max(steps // length, 1)
 
     def get_state(self) -> dict[str, Any]:
-        """What the networks remember at the start of the next rollout."""
-        return {"memory": self._memory} if self.is_recurrent else {}
+        """What the networks remember at the start of the next rollout, and whether losses are compiled."""
+        return {"compiling": self.compiling.get_state()} | ({"memory": self._memory} if self.is_recurrent else {})
 
     def set_state(self, state: dict[str, Any]) -> None:
+        self.compiling.set_state(state.get("compiling", {}))  # Older checkpoints do not say.
         if self.is_recurrent:
             self._memory = state["memory"]
 

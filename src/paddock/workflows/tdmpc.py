@@ -15,12 +15,12 @@ from pydantic import Field
 from torch import Tensor
 
 from paddock.components.actions import Categorical, to_vector
-from paddock.components.compiling import CompileMode, Compiling
+from paddock.components.compiling import Compiling
 from paddock.components.controllers.latent_critics import Reduce
 from paddock.components.learning import TargetNetwork, is_frozen
 from paddock.components.optimizers.optimizer import Gradients
 from paddock.components.return_computers.bootstrap import importance_weights
-from paddock.config.schema import Schema, TargetSchema
+from paddock.config.schema import Schema, Switch, TargetSchema
 from paddock.core.errors import InputError
 from paddock.rollout.model_actors import ScheduledPlanningActor
 from paddock.rollout.result import CollectResult
@@ -64,7 +64,7 @@ class TDMPCConfig(TargetSchema):
     entropy: Literal["scaled", "plain"]
     beta: float = Field(ge=0, le=1)
     schedule: PlanScheduleConfig | None
-    compile: CompileMode = "off"
+    compile: Switch = "off"
 
 
 class TDMPC(Workflow):

@@ -10,6 +10,8 @@ from paddock.components.actions import Categorical, Gaussian
 from paddock.components.controllers.mean_init import start_mean_at
 from paddock.components.networks.building import build_network, is_recurrent, unroll
 from paddock.components.networks.mlp import encode, flatten_observation, linear
+from paddock.components.networks.packed import PackedMLP
+from paddock.components.normalizers import ObservationNormalizer
 from paddock.config.schema import Part, TargetSchema
 from paddock.core.errors import InputError
 from paddock.core.specs import Spec
@@ -51,10 +53,24 @@ class StochasticPolicy(nn.Module):
         if not self.is_discrete:
             # Adam moves every number at one pace; the gain lets the spread of actions go faster than the weights.
             self.log_std = nn.Parameter(torch.full((outputs,), config.log_std_init / config.log_std_gain))
+        self._packed: PackedMLP | None = None
+
+    def pack(self) -> PackedMLP:
+        """Let `of_unscaled` compute by the compiled kernel from now on; the network has to fit it."""
+        if self._packed is None:
+            self._packed = PackedMLP(self.network, self.head, None if self.is_discrete else self.log_std)
+        return self._packed
 
     def forward(self, observation: dict[str, Tensor]) -> Gaussian | Categorical:
         """Observation parts [B, ...] to a distribution over actions [B, A] or [B]."""
         return self._distribution(encode(self.network, chosen(observation, self.config.parts)))
+
+    def of_unscaled(self, observation: dict[str, Tensor], normalizer: ObservationNormalizer) -> Gaussian | Categorical:
+        """As forward, of an observation that is not normalised yet."""
+        if self._packed is None or torch.is_grad_enabled():
+            return self(normalizer(observation))
+        vector = flatten_observation(chosen(observation, self.config.parts))
+        return self._distribution_of(self._packed(vector, normalizer.scaling(self.config.parts)))
 
     def forward_with_aux(self, observation: dict[str, Tensor]) -> tuple[Gaussian | Categorical, Tensor]:
         """As forward, and the auxiliary loss [B]: the squared error of the predicted `auxiliary_targets` [B, ...]."""
@@ -79,7 +95,9 @@ class StochasticPolicy(nn.Module):
         return self._distribution(features), state
 
     def _distribution(self, features: Tensor) -> Gaussian | Categorical:
-        outputs = self.head(features)
+        return self._distribution_of(self.head(features))
+
+    def _distribution_of(self, outputs: Tensor) -> Gaussian | Categorical:
         return Categorical(outputs) if self.is_discrete else Gaussian(outputs, self.config.log_std_gain * self.log_std)
 
 
@@ -100,10 +118,24 @@ class ValueFunction(nn.Module):
         self.network = build_network(config.network, spec.only(config.parts), may_be_recurrent=True)
         self.is_recurrent = is_recurrent(self.network)
         self.head = linear(self.network.outputs, 1, gain=config.head_gain)
+        self._packed: PackedMLP | None = None
+
+    def pack(self) -> PackedMLP:
+        """Let `of_unscaled` compute by the compiled kernel from now on; the network has to fit it."""
+        if self._packed is None:
+            self._packed = PackedMLP(self.network, self.head)
+        return self._packed
 
     def forward(self, observation: dict[str, Tensor]) -> Tensor:
         """Observation parts [B, ...] to values [B]."""
         return self.head(encode(self.network, chosen(observation, self.config.parts))).squeeze(-1)
+
+    def of_unscaled(self, observation: dict[str, Tensor], normalizer: ObservationNormalizer) -> Tensor:
+        """As forward, of an observation that is not normalised yet."""
+        if self._packed is None or torch.is_grad_enabled():
+            return self(normalizer(observation))
+        vector = flatten_observation(chosen(observation, self.config.parts))
+        return self._packed(vector, normalizer.scaling(self.config.parts)).squeeze(-1)
 
     def initial_state(self, n: int) -> State:
         """The memory of `n` fresh episodes; None where there is none."""

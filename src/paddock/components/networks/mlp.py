@@ -72,6 +72,14 @@ class MLP(nn.Module):
         return self.layers(inputs)
 
 
+class BFloat16MLP(MLP):
+    """An MLP whose products are in half precision; heads, losses and parameters stay in single precision."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        with torch.autocast(inputs.device.type, torch.bfloat16):
+            return self.layers(inputs).float()
+
+
 def plain_mlp(sizes: Sequence[int], activation: Activation) -> nn.Sequential:
     """Linear layers of the given sizes with activations between them; the last one is linear."""
     return nn.Sequential(*hidden_layers(sizes, activation, linear)[:-1])

@@ -186,7 +186,9 @@ class Flat:
             parameter.grad = gradient  # Nothing is accumulated here; it shows the newest step's gradient.
 
     def gather(self, found: Gradients) -> None:
-        """Lay gradients, one per parameter, end to end; what is not there is zero."""
+        """Lay gradients, one per parameter, end to end; what is not there is zero, what lies here already stays."""
+        if all(one is view for one, view in zip(found, self.gradients, strict=True)):
+            return
         pairs = [(view, gradient) for view, gradient in zip(self.gradients, found, strict=True) if gradient is not None]
         if len(pairs) < len(self.gradients):
             self.gradient.zero_()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from paddock.components.workers import Workers
 
@@ -28,6 +28,10 @@ class Optimizer(Protocol):
 
     def differentiate(self, loss: Tensor, *, retain_graph: bool = False) -> tuple[Tensor | None, ...]:
         """Gradients of a loss [] for `descend`, one for each parameter that is not frozen."""
+
+    @property
+    def parameters(self) -> list[nn.Parameter]:
+        """What gradients are taken of, in the order of `differentiate`: all parameters that are not frozen."""
 
     def set_learning_rate_fraction(self, fraction: float) -> None:
         """Anneal: the learning rate becomes this part of the configured one."""

@@ -39,7 +39,10 @@ export class Live {
     this._isClosed = true;
     clearTimeout(this._timer);
     clearInterval(this._pings);
-    this.socket.close();
+    const { socket } = this;
+    socket.onmessage = null;
+    if (socket.readyState === WebSocket.CONNECTING) socket.onopen = () => socket.close(); // at once, browsers complain
+    else socket.close();
   }
 
   _open() {

@@ -1,0 +1,1 @@
+"""Compiled kernels of learning, over NumPy arrays."""
