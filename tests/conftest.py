@@ -37,7 +37,7 @@ SLOW_TESTS = (
     "*learns*",
     "cli/test_tracks.py*list_shows*",
     "cli/test_train*",
-    "components/test_compiling.py*",
+    "components/test_compile_modes.py*",
     "components/test_networks.py*saved_and_loaded*",
     "components/test_planners.py*terminal_value*",
     "components/test_scaling.py*learn_numbers*",
