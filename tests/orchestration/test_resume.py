@@ -22,7 +22,7 @@ SMALL = [
     "logging.every_steps=500",
     "logging.tensorboard=false",
     "evaluation.episodes=3",
-    "training.total_steps=10_000",
+    "training.total_steps=20_000",
 ]
 NORMALIZED = [
     "environment.id=Pendulum-v1",
@@ -58,11 +58,13 @@ def the_run(folder):
     return RunFolder(path)
 
 
-def wait_for_training(folder, process, lines=1):
-    """Until something has been logged (again); False if the process ended before."""
+def wait_for_training(folder, process, lines=1, printed=""):
+    """Until so many lines have been logged, the last by this process: it logs beyond what was `printed` before it.
+    False if the process ended before."""
     while process.poll() is None:
-        runs = list((folder / "runs").glob("*/metrics.jsonl"))
-        if runs and len(runs[0].read_text().splitlines()) >= lines:
+        runs, output = list((folder / "runs").glob("*/metrics.jsonl")), folder / "output.txt"
+        is_logging = output.exists() and " steps/s " in output.read_text().removeprefix(printed)
+        if is_logging and runs and len(runs[0].read_text().splitlines()) >= lines:
             return True
         time.sleep(0.01)
     return False
@@ -121,9 +123,9 @@ def test_interrupted_at_random_instants_and_resumed_ends_bit_identical(tmp_path,
     changes, signals = CASES[case]
     finish(whole, "ppo_cartpole", *SMALL, *changes)
 
-    process, moments = start(broken, "ppo_cartpole", *SMALL, *changes), random.Random(case)
-    for count, number in enumerate(signals):
-        assert wait_for_training(broken, process, lines=1 + 4 * count), "the run was too short to be interrupted"
+    process, moments, printed = start(broken, "ppo_cartpole", *SMALL, *changes), random.Random(case), ""
+    for number in signals:
+        assert wait_for_training(broken, process, printed=printed), "the run was too short to be interrupted"
         time.sleep(moments.random() * 0.4)
         process.send_signal(number)
         if number == signal.SIGKILL:
@@ -132,6 +134,7 @@ def test_interrupted_at_random_instants_and_resumed_ends_bit_identical(tmp_path,
             assert process.wait(timeout=60) == 0
             assert the_run(broken).read_manifest()["status"] == "stopped"
             assert the_run(broken).read_events()[-1]["by"] == number.name
+        printed = (broken / "output.txt").read_text()
         process = start(broken, "--resume", the_run(broken).name)
     assert process.wait(timeout=200) == 0, (broken / "output.txt").read_text()
 

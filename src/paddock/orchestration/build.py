@@ -90,6 +90,7 @@ def build(config: ExperimentConfig, run: RunFolder, console: Console, ranks: Ran
         counters=counters,
         total_steps=config.training.total_steps,
         learners=ranks.learners,
+        needs_autograd=config.needs_autograd,
     )
     workflow: Workflow = instantiate(config.workflow)
     workflow.initialize(context)

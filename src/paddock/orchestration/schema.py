@@ -84,6 +84,11 @@ class ExperimentConfig(Schema):
     logging: LoggingConfig
     monitoring: MonitoringConfig = Field(default_factory=MonitoringConfig)
 
+    @property
+    def needs_autograd(self) -> bool:
+        """Whether updates may not go past autograd: `debug` watches its operations, a precision changes them."""
+        return self.debug or self.precision != "float32"
+
     @field_validator("optimizers", mode="before")
     @classmethod
     def _without_nulls(cls, optimizers: Any) -> Any:

@@ -53,6 +53,15 @@ class ActorModule(nn.Module):
         """The environment that it is about to act in. Policies know it by its observations alone; a driver that
         reads the simulator's state takes it from here."""
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether it acts by a compiled kernel, whose results differ from torch's in rounding."""
+        return False
+
+    def pack(self) -> None:
+        """Act by that kernel from now on, as another actor of the same networks does."""
+        raise NotImplementedError
+
     def initial_state(self, n: int) -> ActorState:
         """The recurrent state of `n` fresh episodes; None where the policy has no memory."""
         return None
@@ -237,6 +246,14 @@ class PolicyActor(ActorModule):
         else:
             distribution = self._distribution(observation)
         return (distribution.mode() if deterministic else distribution.sample()), state
+
+    @property
+    def is_packed(self) -> bool:
+        return getattr(self.parts[self._policy], "is_packed", False)
+
+    def pack(self) -> None:
+        policy: Any = self.parts[self._policy]
+        policy.pack()
 
     def log_prob(self, observation: Observation, action: Tensor) -> Tensor:
         """Of actions [N, ...] at observation parts [N, ...], for a policy without a memory: [N]."""

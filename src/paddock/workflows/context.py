@@ -42,6 +42,7 @@ class WorkflowContext:
     counters: Counters
     total_steps: int | None
     learners: Learners = field(default_factory=Learners)
+    needs_autograd: bool = False  # see `ExperimentConfig`
 
     @property
     def progress(self) -> float:

@@ -102,7 +102,8 @@ class PPO(Workflow):
         if config.fused == "off" or (config.fused == "auto" and config.compile == "on"):
             return None
         parts = self.policy, self.value, self.observation_normalizer
-        if (reason := actor_critic.obstacle(*parts, self.context.spec.observation)) is None:
+        reason = "debug=true and another precision than float32 need autograd" if self.context.needs_autograd else None
+        if (reason := reason or actor_critic.obstacle(*parts, self.context.spec.observation)) is None:
             coefs = {name: getattr(config, name) for name in ("value_coef", "entropy_coef", "value_clip")}
             return FusedActorCritic(*parts, **coefs, workers=self.workers, shard_size=config.shard_size)
         if config.fused == "on":

@@ -55,6 +55,11 @@ class StochasticPolicy(nn.Module):
             self.log_std = nn.Parameter(torch.full((outputs,), config.log_std_init / config.log_std_gain))
         self._packed: PackedMLP | None = None
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether `of_unscaled` computes by the compiled kernel."""
+        return self._packed is not None
+
     def pack(self) -> PackedMLP:
         """Let `of_unscaled` compute by the compiled kernel from now on; the network has to fit it."""
         if self._packed is None:

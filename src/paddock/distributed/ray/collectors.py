@@ -56,6 +56,7 @@ class Order:
     """One round: vector steps, with which controller and which version of its weights.
 
     random: the state of torch's generator, uint8; the same for all rows. None: the worker draws from its own.
+    is_packed: whether the policy acts by its compiled kernel (`ActorModule.pack`).
     """
 
     steps: int
@@ -65,6 +66,7 @@ class Order:
     padding: int
     random: np.ndarray | None
     reward_weights: Mapping[str, float]
+    is_packed: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,8 @@ class RowCollector:
         if self._loaded != (order.controller, order.version):
             load_weights(actor, weights)
             self._loaded = order.controller, order.version
+        if order.is_packed and not actor.is_packed:
+            actor.pack()
         self._weigh_rewards(order.reward_weights)
         if order.random is not None:
             torch.set_rng_state(torch.from_numpy(order.random.copy()))

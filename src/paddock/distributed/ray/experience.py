@@ -189,6 +189,7 @@ class RayExperience:
             padding=self._padding[name],
             random=torch.get_rng_state().numpy(),
             reward_weights=dict(self._changed_weights),
+            is_packed=actor.is_packed,
         )
 
     def _put_weights(self, actor: ActorModule) -> None:

@@ -97,6 +97,7 @@ def _begin(message: Message, rank: int, count: int) -> tuple[ExperimentConfig, W
         counters=Counters(),
         total_steps=config.training.total_steps,
         learners=Learners(rank, count, config.updates.accumulate),
+        needs_autograd=config.needs_autograd,
     )
     workflow: Workflow = instantiate(config.workflow)
     workflow.initialize(context)
