@@ -34,7 +34,7 @@ class Pipeline:
     and starts the next one with the parameters of that moment.
 
     A round that was begun for another controller, buffer or number of steps than is asked for (a phase ended) is
-    dropped, and the buffer is told that steps are missing. Checkpoints wait for the round under way and hold it.
+    dropped, and the buffer gets a discontinuity in its place. Checkpoints wait for the round under way and hold it.
     """
 
     def __init__(self, inner: Collector, controllers: ControllerManager, buffers: Mapping[str, Any]) -> None:
@@ -61,7 +61,7 @@ class Pipeline:
         if self._under_way is not None and asked != self._asked:
             self._wait()
             self._under_way = None
-            sink.mark_discontinuity()  # type: ignore[attr-defined]
+            self._buffers[self._name_of(sink)].mark_discontinuity()
         if self._under_way is None:
             self._start(actor, asked)
         result = self._wait()

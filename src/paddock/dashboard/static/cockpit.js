@@ -125,7 +125,7 @@ class Cockpit {
   _ghost(ghost) {
     this.stage.setGhost(ghost);
     this.timing.setGhost(ghost);
-    if (!this.isBeside && SHARED.has(ghost.kind)) this.share.offer(true); // its lap is part of the replay until somebody beats it
+    if (!this.isBeside && SHARED.has(ghost.kind)) this.share.offer(true); // its lap is part of the replay until a faster one is driven
   }
 
   _status(status) {
