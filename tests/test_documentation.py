@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from documentation import ROOT, run_command, run_script, section, write_files
+from paddock.config.compose import choices
 from paddock.config.renamed import METRICS
 from paddock.experiments.run import RunFolder
 
@@ -161,6 +162,18 @@ def test_links_of_the_documentation_lead_somewhere(page):
         linked = page.parent / path if path else page
         assert linked.exists(), target
         assert not anchor or anchor in anchors(linked), target
+
+
+def test_every_shipped_experiment_has_one_row_with_its_measurement():
+    page = ROOT / "docs/results/experiments.md"
+    rows = re.findall(r"^\|(.+)\|$", re.sub(r"^\| experiment \|.*\n\|[-|]+$", "", page_text(page), flags=re.M), re.M)
+    cells = [[cell.strip() for cell in row.split("|")] for row in rows]
+    assert [row for row in cells if len(row) != 3 or not row[1]] == []
+    assert sorted(name for name, _, _ in cells) == sorted(f"`{name}`" for name in choices("experiment"))
+    for name, _, where in cells:
+        targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", where)
+        assert targets, name
+        assert all((page.parent / target).is_file() for target in targets), where
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
