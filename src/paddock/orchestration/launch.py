@@ -27,6 +27,7 @@ from paddock.core.user_code import KeptCode
 from paddock.experiments.run import RunFolder, manifest
 from paddock.orchestration.budget import with_capacities
 from paddock.orchestration.build import build
+from paddock.orchestration.discount import with_discount
 from paddock.orchestration.learners.ranks import opened
 from paddock.orchestration.orchestrator import Orchestrator
 from paddock.orchestration.schema import ExperimentConfig
@@ -85,7 +86,7 @@ def resolve(request: Request) -> tuple[ExperimentConfig, Composed]:
     if request.seed is not None:
         overrides.append(f"seed={request.seed}")
     composed = settle(compose(request.experiment, preset=request.preset, user=request.user, overrides=overrides))
-    values = with_capacities(composed.values, composed.origins)
+    values = with_capacities(with_discount(composed.values, composed.origins), composed.origins)
     return validate(values, ExperimentConfig, composed.origins), composed
 
 
