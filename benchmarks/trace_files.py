@@ -24,7 +24,8 @@ from paddock.cli.main import main as paddock_main
 SOURCE = f"{Path(paddock.__file__).parent}{os.sep}"
 QUIET = ["--name", "traced", "logging.terminal=false", "logging.tensorboard=false", "training.total_steps=4096"]
 RACING = ["train", "racing", "environment.num_envs=16", *QUIET]
-AUTOGRAD = [*RACING, "workflow.fused=off"]  # The kernel has no backward().
+AUTOGRAD = ["workflow.fused=off"]  # The kernel has no backward().
+CARTPOLE = ["train", "ppo_cartpole", *QUIET, *AUTOGRAD]  # A minibatch is one shard there.
 DREAMER = ["train", "dreamer_cartpole", *QUIET]
 WINDOWS = 8  # vector steps or updates that are looked at; the one with the fewest files counts: it ends no episode
 Files = list[str]
@@ -114,7 +115,8 @@ def is_dreamer_update(file: str, function: str) -> bool:
 CASES: dict[str, Callable[[], Files]] = {
     "one vector step of PPO on racing": lambda: traced(RACING, WindowTrace(is_vector_step)),
     "one update of Dreamer": lambda: traced(DREAMER, WindowTrace(is_dreamer_update, 2)),
-    "command line to backward(), PPO on racing": lambda: traced(AUTOGRAD, BackwardTrace()),
+    "command line to backward(), PPO": lambda: traced(CARTPOLE, BackwardTrace()),
+    "command line to backward(), PPO on racing": lambda: traced([*RACING, *AUTOGRAD], BackwardTrace()),
     "command line to backward(), Dreamer": lambda: traced(DREAMER, BackwardTrace()),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -47,13 +48,17 @@ class ObservationNormalizer(nn.Module):
     def scaling(self, parts: Sequence[str] | None) -> NDArray[np.float32]:
         """[3, D] of the named parts (None for all) laid end to end by name: what is taken from a number, what it is
         times then, and how large it may become. All of them have to be floats."""
-        statistics = [self.statistics[name] for name in sorted(self.statistics if parts is None else parts)]
-        names = "offset", "inverse_deviation"
-        offset, scale = (torch.cat([getattr(part, name).flatten() for part in statistics]) for name in names)
-        limit = torch.full_like(offset, self.config.clip)
-        if not self.config.enabled:
-            offset, scale, limit = torch.zeros_like(offset), torch.ones_like(scale), limit.fill_(torch.inf)
-        return torch.stack([offset, scale, limit]).numpy()
+        names = sorted(self.statistics if parts is None else parts)
+        statistics: list[Any] = [self.statistics[name] for name in names]
+        offsets = [part.offset.numpy().ravel() for part in statistics]
+        scaling = np.empty((3, sum(map(len, offsets))), np.float32)
+        if self.config.enabled:
+            np.concatenate(offsets, out=scaling[0])
+            np.concatenate([part.inverse_deviation.numpy().ravel() for part in statistics], out=scaling[1])
+            scaling[2] = self.config.clip
+        else:
+            scaling[...] = [[0.0], [1.0], [np.inf]]
+        return scaling
 
     def update(self, observation: dict[str, Tensor]) -> None:
         """Learn from a batch; parts [..., *shape]."""

@@ -74,8 +74,8 @@ class StochasticPolicy(nn.Module):
         """As forward, of an observation that is not normalised yet."""
         if self._packed is None or torch.is_grad_enabled():
             return self(normalizer(observation))
-        vector = flatten_observation(chosen(observation, self.config.parts))
-        return self._distribution_of(self._packed(vector, normalizer.scaling(self.config.parts)))
+        seen = chosen(observation, self.config.parts)
+        return self._distribution_of(self._packed(seen, normalizer.scaling(self.config.parts)))
 
     def forward_with_aux(self, observation: dict[str, Tensor]) -> tuple[Gaussian | Categorical, Tensor]:
         """As forward, and the auxiliary loss [B]: the squared error of the predicted `auxiliary_targets` [B, ...]."""
@@ -139,8 +139,8 @@ class ValueFunction(nn.Module):
         """As forward, of an observation that is not normalised yet."""
         if self._packed is None or torch.is_grad_enabled():
             return self(normalizer(observation))
-        vector = flatten_observation(chosen(observation, self.config.parts))
-        return self._packed(vector, normalizer.scaling(self.config.parts)).squeeze(-1)
+        seen = chosen(observation, self.config.parts)
+        return self._packed(seen, normalizer.scaling(self.config.parts)).squeeze(-1)
 
     def initial_state(self, n: int) -> State:
         """The memory of `n` fresh episodes; None where there is none."""

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from paddock.components.networks.mlp import MLP
+from paddock.components.networks.mlp import MLP, flatten_observation
 
 TANH, RELU = 0, 1  # as in `paddock.components.kernels.actor_critic`
 KINDS = {"tanh": TANH, "relu": RELU}
@@ -43,17 +43,13 @@ class PackedMLP:
         self.kind = KINDS[network.config.activation]
         self._linears = [layer for layer in network.layers if isinstance(layer, nn.Linear)] + [head]
         self._extra = extra
+        weights: list[Any] = [parameter for layer in self._linears for parameter in (layer.weight, layer.bias)]
+        self.parameters: list[nn.Parameter] = weights if extra is None else [*weights, extra]
         self._laid_at = -1  # where the first parameter lay when the following were made
         self._values: NDArray[np.float32] = np.zeros(0, np.float32)
         self._layers: NDArray[np.int64] = np.zeros((0, 4), np.int64)
         self._extra_at = -1
         self._places: list[NDArray[np.float32]] = []  # of parameters that have to be copied
-
-    @property
-    def parameters(self) -> list[nn.Parameter]:
-        """Weights and bias of each layer, then `extra`."""
-        found: list[Any] = [parameter for layer in self._linears for parameter in (layer.weight, layer.bias)]
-        return found if self._extra is None else [*found, self._extra]
 
     @property
     def is_in_place(self) -> bool:
@@ -78,12 +74,15 @@ class PackedMLP:
             found.append(whole[self._extra_at : self._extra_at + self._extra.numel()].view_as(self._extra))
         return found
 
-    def __call__(self, observation: Tensor, scaling: NDArray[np.float32]) -> Tensor:
-        """What the head gives [M, outputs] for observations [M, D], normalised by `scaling` [3, D], without a
-        gradient."""
+    def __call__(self, observation: dict[str, Tensor], scaling: NDArray[np.float32]) -> Tensor:
+        """What the head gives [M, outputs] for the parts of an observation [M, ...], D numbers in all, normalised by
+        `scaling` [3, D], without a gradient."""
         values, layers, _ = self.arrays()
-        result = torch.empty(len(observation), int(layers[-1, 1]))
-        kernels().evaluate(values, layers, self.kind, scaling, observation.contiguous().numpy(), result.numpy())
+        parts = list(observation.values())
+        is_vector = len(parts) == 1 and parts[0].dim() == 2 and parts[0].dtype == torch.float32
+        vector = parts[0] if is_vector else flatten_observation(observation)
+        result = torch.empty(len(vector), int(layers[-1, 1]))
+        kernels().evaluate(values, layers, self.kind, scaling, vector.contiguous().numpy(), result.numpy())
         return result
 
     def _lay_out(self) -> None:

@@ -97,6 +97,7 @@ class ObservationSet:
         self.parts = self._parts()
         self.space = self._space()
         self.size = sum(part.size for part in self.parts)
+        self.needs_finish = self._log_range is not None  # else `finish` has nothing to do
         self._is_flat, self._has_images = config.is_flat, config.has_images  # Properties cost a call each step.
 
     def read(self, world: Any, rows: Rows, last_actions: Values) -> Any:

@@ -327,7 +327,7 @@ class RacingVectorEnv(VectorEnv):
         if self.rewards.needs_reference:
             self._layer.refer_to(self.reference)
         results = self._layer.step(plan, shown, restarts=restarts)
-        if self._is_observed:
+        if self._is_observed and self.observations.needs_finish:
             self.observations.finish(results.observation)
         return results
 
