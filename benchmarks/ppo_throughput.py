@@ -1,16 +1,18 @@
-"""PPO on CartPole, end to end, beside Stable-Baselines3 in one process with the same hyper-parameters.
+"""PPO on CartPole, end to end, beside Stable-Baselines3 with the same hyper-parameters, and sbx (if told where it is).
 
     pip install -c constraints.txt --group benchmarks
-    python benchmarks/ppo_throughput.py [--steps 65536] [--rounds 3]
+    python benchmarks/ppo_throughput.py [--steps 65536] [--rounds 3] [--sbx PYTHON]
 
-The two take turns, so that a noisy machine is noisy for both; ratios are of medians, by the wall clock and by the
-processor time, which is the one to trust where other programs use the cores.
+They take turns, sbx in a process of its own, so that a noisy machine is noisy for all; ratios are of medians, by the
+wall clock and by the processor time, which is the one to trust where other programs use the cores.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
+import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -28,6 +30,20 @@ COPIES, ROLLOUT, MINIBATCH, EPOCHS = 8, 8 * 2048, 64, 10
 
 
 Rates = tuple[float, float]  # steps per second of wall clock, and of processor time
+SBX = """
+import os, sys, time
+steps, seed, threads, copies, rollout, minibatch, epochs = map(int, sys.argv[1:])
+if threads == 1:  # XLA cannot be told in another way.
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+from sbx import PPO
+from stable_baselines3.common.env_util import make_vec_env
+env = make_vec_env("CartPole-v1", n_envs=copies, seed=seed)
+model = PPO("MlpPolicy", env, n_steps=rollout // copies, batch_size=minibatch, n_epochs=epochs, seed=seed)
+model.learn(rollout)  # compiles
+began = time.perf_counter(), time.process_time()
+model.learn(steps)
+print(steps / (time.perf_counter() - began[0]), steps / (time.process_time() - began[1]))
+"""
 
 
 def paddock(steps: int, seed: int, *overrides: str) -> tuple[Rates, dict[str, float]]:
@@ -79,16 +95,29 @@ def stable_baselines3(steps: int, seed: int) -> Rates:
     return _rates(model.num_timesteps, *started)
 
 
+def sbx(python: str, steps: int, seed: int, threads: int) -> Rates:
+    """Likewise, without the time that it compiles."""
+    numbers = (steps, seed, threads, COPIES, ROLLOUT, MINIBATCH, EPOCHS)
+    command = [python, "-c", SBX, *map(str, numbers)]
+    environment = {**os.environ, "PYTHONPATH": ""}
+    printed = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+    wall, processor = map(float, printed.split())
+    return wall, processor
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=4 * ROLLOUT)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--compile", action="store_true", help="measure Paddock with compiled losses, too")
+    parser.add_argument("--sbx", help="a Python that has sbx-rl")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     variants = {"paddock": ()} | ({"paddock, compiled": ("workflow.compile=on",)} if options.compile else {})
     rates: dict[str, list[Rates]] = {name: [] for name in [*variants, "stable-baselines3"]}
+    if options.sbx:
+        rates["sbx"] = []
     shares: dict[str, float] = {}
     for overrides in variants.values():
         paddock(ROLLOUT, 0, *overrides)  # Warm up: imports, compilation.
@@ -97,6 +126,8 @@ def main() -> None:
             rate, shares = paddock(options.steps, seed, *overrides)
             rates[name].append(rate)
         rates["stable-baselines3"].append(stable_baselines3(options.steps, seed))
+        if options.sbx:
+            rates["sbx"].append(sbx(options.sbx, options.steps, seed, options.threads))
     for clock, kind in enumerate(("wall clock", "processor")):
         peer = statistics.median(rate[clock] for rate in rates["stable-baselines3"])
         for name, found in rates.items():
