@@ -5,6 +5,7 @@ from paddock.config.compose import SHIPPED, choices, compose
 from paddock.config.schema import load_target, schema_of
 from paddock.config.validate import validate
 from paddock.core.errors import InputError
+from paddock.orchestration.launch import Request, resolve
 from paddock.orchestration.schema import ExperimentConfig
 
 
@@ -17,8 +18,7 @@ def problems(*overrides):
 
 @pytest.mark.parametrize("name", sorted(choices("experiment")))
 def test_every_shipped_experiment_is_valid(name):
-    composed = compose(name)
-    validate(composed.values, ExperimentConfig, composed.origins)
+    resolve(Request(name))
 
 
 def test_all_errors_are_said_at_once_with_suggestions_and_origins():
