@@ -29,6 +29,10 @@ def test_gamma_auto_counts_decisions():
     assert gamma_of("ppo", "environment.id=CartPole-v1", "environment.action_repeat=2").workflow.gamma == 0.98
 
 
+def test_gamma_auto_does_not_depend_on_where_copies_run():
+    assert gamma_of("ppo", "environment.id=Pendulum-v1", "environment.vectorization=async").workflow.gamma == 0.975
+
+
 def test_gamma_auto_is_one_number_everywhere():
     config = gamma_of("dqn", "environment.id=MountainCar-v0")
     assert config.workflow.gamma == config.buffers["replay"].gamma == 0.975

@@ -37,6 +37,8 @@ def episode_length(config: TargetSchema) -> int | None:
     """Decisions after which an environment truncates an episode; None where it does not say."""
     frames = getattr(config, "max_episode_steps", None)
     if frames is None:
+        if getattr(config, "vectorization", None) == "async":  # A copy in another process does not show its limit.
+            config = config.model_copy(update={"vectorization": "sync"})
         environment = instantiate(config, 1, None)
         try:
             frames = _limit(environment)
