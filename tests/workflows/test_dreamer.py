@@ -272,6 +272,15 @@ def test_a_model_learns_from_a_recording_alone(prepared, tmp_path):
     assert (outcome.counters.agent_steps, outcome.counters.updates) == (0, 5)
 
 
+def test_learning_rates_fall_to_zero_over_the_run(prepared):
+    run = prepared("dreamer_cartpole", *BRIEFLY, "workflow.anneal_learning_rate=true")
+    full = {name: optimizer.learning_rate for name, optimizer in run.context.optimizers.items()}
+    run.run()
+    assert full.keys() == {"world_model", "policy", "value"}
+    for name, optimizer in run.context.optimizers.items():  # The last update came a round of 4 steps before the end.
+        assert optimizer.learning_rate / full[name] <= 4 / 120 + 1e-9
+
+
 def test_target_update_interval_spaces_the_steps_of_the_slow_value(prepared):
     run = prepared("dreamer_cartpole", *BRIEFLY, "workflow.target_update_interval=3")
     counters, followed, update = run.context.counters, [], run.workflow.slow.update

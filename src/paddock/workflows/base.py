@@ -75,6 +75,11 @@ class Workflow:
         assert phase.buffer is not None, f"phase '{phase.name}' collects but names no buffer"
         return self.context.experience.collect(self.actor(), self.context.buffers[phase.buffer], step)
 
+    def anneal_learning_rates(self) -> None:
+        """Every optimizer's learning rate, linearly to zero at training.total_steps."""
+        for optimizer in self.context.optimizers.values():
+            optimizer.set_learning_rate_fraction(1.0 - self.context.progress)
+
     def get_state(self) -> dict[str, Any]:
         """What a checkpoint must hold beyond components, optimizers and buffers."""
         return {}
