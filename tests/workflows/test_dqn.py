@@ -146,3 +146,21 @@ def test_beta_goes_from_its_start_to_its_end_with_the_progress(prepared, progres
     beta = 0.2 + progress * 0.7
     naive = torch.tensor([(len(buffer) * one) ** -beta for one in batch["probability"].tolist()])
     assert torch.allclose(weights[0].cpu().double(), (naive / naive.max()).double(), rtol=1e-4)
+
+
+def test_random_choices_are_held(prepared):
+    """In a share epsilon of all steps, for `duration` steps on average, and anew in every copy."""
+    orchestrator = prepared("dqn_cartpole", *TINY, "workflow.epsilon.duration=5")
+    actor, observation = orchestrator.workflow.actor(), {"observation": torch.zeros(2_000, 2)}
+    actor.epsilon.fill_(0.2)
+    state, seen = actor.initial_state(2_000), []
+    for _ in range(60):
+        action, state = actor.act(observation, state, deterministic=False)
+        assert torch.equal(action[state["held"] >= 0], state["held"][state["held"] >= 0])
+        seen.append(state["held"])
+    held = torch.stack(seen)[20:]
+    assert (held >= 0).float().mean().item() == pytest.approx(0.2, abs=0.02)
+    ends = (held[:-1] >= 0) & (held[1:] != held[:-1])  # But for a third of the choices that follow one another.
+    assert ends.sum().item() / (held[:-1] >= 0).sum().item() == pytest.approx(0.2, abs=0.03)
+    best = actor.act(observation, None, deterministic=True)[0]
+    assert torch.equal(best, actor.act(observation, None, deterministic=True)[0])

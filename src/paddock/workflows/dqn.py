@@ -25,12 +25,14 @@ from paddock.workflows.off_policy import ReplayBatch, ReplayConfig, ReplayWorkfl
 
 
 class EpsilonConfig(Schema):
-    """From start to end over so many agent steps, or over a share of training.total_steps; then it stays."""
+    """From start to end over so many agent steps, or over a share of training.total_steps; then it stays. `duration`:
+    for how many steps, on average, a random choice is held."""
 
     start: float = Field(ge=0, le=1)
     end: float = Field(ge=0, le=1)
     steps: int | None = Field(default=None, ge=1)
     share: float | None = Field(default=None, gt=0, le=1)
+    duration: float = Field(default=1.0, ge=1)
 
     @model_validator(mode="after")
     def _has_one_length(self) -> EpsilonConfig:
@@ -100,7 +102,7 @@ class DQN(ReplayWorkflow):
             sample["fractions"] = torch.rand(shape, device=self.context.device)
 
         if self.config.anneal_learning_rate:
-            self.optimizer.set_learning_rate_fraction(1.0 - self.context.progress)
+            self.anneal_learning_rates()
         metrics, error, gradients = self.gradients(sample)
         norm = self.optimizer.descend(metrics["train/loss"], gradients)
         if (self.context.counters.updates + 1) % self.config.target_update_interval == 0:
