@@ -10,10 +10,12 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from paddock.components.actions import Categorical, Gaussian, SquashedGaussian
+from paddock.components.controllers.mean_init import start_mean_at
 from paddock.components.dynamics.rssm import RSSMConfig
 from paddock.components.networks.heads import NumberHead, NumberHeadConfig
 from paddock.components.networks.mlp import DenseConfig, dense, scaled_linear
 from paddock.config.schema import TargetSchema
+from paddock.core.errors import InputError
 from paddock.core.specs import Spec
 
 MEAN_LIMIT = 5.0  # of a squashed policy, before the tanh: farther out there is no gradient
@@ -28,13 +30,15 @@ def stacked(distributions: Sequence[Distribution]) -> Distribution:
 
 class LatentPolicyConfig(DenseConfig, TargetSchema):
     """Options of a policy over latents. Continuous actions are `bounded` (a normal whose mean is within +-1 and whose
-    standard deviation is within `std`) or `squashed` (the tanh of a normal, whose deviation begins at `std[1]`)."""
+    standard deviation is within `std`) or `squashed` (the tanh of a normal, whose deviation begins at `std[1]`). They
+    begin about `mean_init`."""
 
     latent: RSSMConfig
     continuous: Literal["bounded", "squashed"] = "bounded"
     std: tuple[float, float] = (0.1, 1.0)
     unimix: float = Field(default=0.01, ge=0, lt=1)
     output_scale: float = Field(default=0.01, ge=0)
+    mean_init: list[float] | None = None
 
 
 class LatentPolicy(nn.Module):
@@ -47,6 +51,12 @@ class LatentPolicy(nn.Module):
         self.hidden = dense(config.latent.features, config)
         outputs = 2 * spec.action.size if self.choices is None else self.choices
         self.output = scaled_linear(config.units, outputs, config.output_scale)
+        if self.choices is not None and config.mean_init is not None:
+            raise InputError(f"mean_init = {config.mean_init}; it is for continuous actions, and these are choices.")
+        start_mean_at(self.output, config.mean_init, spec.action.size, squashed=True)
+        if config.mean_init is not None and config.continuous == "squashed":
+            with torch.no_grad():
+                self.output.bias.div_(MEAN_LIMIT).atanh_().mul_(MEAN_LIMIT)
 
     def forward(self, features: Tensor) -> Distribution:
         outputs = self.output(self.hidden(features))
