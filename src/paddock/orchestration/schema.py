@@ -89,14 +89,13 @@ class ExperimentConfig(Schema):
         """Whether updates may not go past autograd: `debug` watches its operations, a precision changes them."""
         return self.debug or self.precision != "float32"
 
-    @field_validator("components", "optimizers", mode="before")
+    @field_validator("optimizers", mode="before")
     @classmethod
-    def _without_nulls(cls, parts: Any) -> Any:
-        """As among phases, null takes an entry out: a component that a workflow can do without, or the optimizer of one
-        that learns nothing."""
-        if not isinstance(parts, Mapping):
-            return parts
-        return {name: part for name, part in parts.items() if part is not None}
+    def _without_nulls(cls, optimizers: Any) -> Any:
+        """As among phases, null takes an entry out: of a component that learns nothing, say."""
+        if not isinstance(optimizers, Mapping):
+            return optimizers
+        return {name: one for name, one in optimizers.items() if one is not None}
 
     @model_validator(mode="after")
     def _phases_fit(self) -> ExperimentConfig:

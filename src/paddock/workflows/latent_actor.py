@@ -52,6 +52,7 @@ class LatentActorConfig(TargetSchema):
     gamma: float = Field(gt=0, le=1)
     horizon: int = Field(ge=1)
     imagination_starts: int | None = Field(default=None, ge=1)
+    imagination_noise: float = Field(default=0.0, ge=0)
     lambda_: float = Field(default=0.95, ge=0, le=1, alias="lambda")
     tau: float = Field(default=0.02, gt=0, le=1)
     scales: ScalesConfig
@@ -143,7 +144,10 @@ class LatentActor(Workflow):
         """The latent states [H + 1, S, L] of the policy's own dream, from [S, L] on; differentiable."""
         dream = [latent]
         for _ in range(horizon):
-            dream.append(self.model.imagine_step(dream[-1], self.policy(self.model.features(dream[-1]))))
+            action = self.policy(self.model.features(dream[-1]))
+            if self.config.imagination_noise:
+                action = (action + self.config.imagination_noise * torch.randn_like(action)).clamp(-1, 1)
+            dream.append(self.model.imagine_step(dream[-1], action))
         return {name: torch.stack([each[name] for each in dream]) for name in latent}
 
     def _returns(self, states: Latent, is_open: Tensor) -> tuple[Tensor, Tensor]:
