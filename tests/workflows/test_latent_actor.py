@@ -158,7 +158,8 @@ class Signs(nn.Module):
 
 def test_the_value_learns_a_known_return_and_its_target_follows(prepared):
     """1 / (1 - gamma) where it goes on, though six steps alone make 2.46; the one reward where it ends."""
-    orchestrator = prepared(None, *WITH_VALUE, "workflow.gamma=0.75", "workflow.tau=0.1", "optimizers.value.learning_rate=0.01")
+    changes = ["workflow.gamma=0.75", "workflow.tau=0.1", "optimizers.value.learning_rate=0.01"]
+    orchestrator = prepared(None, *WITH_VALUE, *changes)
     workflow, context = orchestrator.workflow, orchestrator.context
     context.controllers.select("random")
     phase = orchestrator.config.training.phases["joint"]
@@ -206,6 +207,20 @@ def test_imagined_returns_are_the_naive_ones(prepared, tiny):
             assert steps == (1 if value is None else 4)
             assert found[:, s].tolist() == pytest.approx(returns[:steps], rel=1e-4)
             assert weight[:, s].tolist() == pytest.approx(counts[:steps], rel=1e-4)
+
+
+def test_imagination_noise_is_added_to_imagined_actions_that_are_numbers(prepared):
+    workflow = prepared(None, *TINY, "workflow.imagination_noise=0.1").workflow
+    alike = {"state": torch.randn(1, 32).expand(1_000, 32)}
+    taken = []
+    workflow.model.imagine_step = lambda latent, action: taken.append(action) or latent
+    with torch.no_grad():
+        workflow.imagine(alike, horizon=2)
+    for action in taken:
+        assert action.mean().item() == pytest.approx(workflow.policy(alike["state"])[0].item(), abs=0.02)
+        assert action.std().item() == pytest.approx(0.1, abs=0.01)
+    with pytest.raises(InputError, match=r"imagination_noise = 0.1 is for continuous actions"):
+        prepared(None, *TINY, "environment.id=ReachByChoice-v0", "workflow.imagination_noise=0.1", run="choices")
 
 
 def test_learning_rates_are_annealed_and_starts_of_imagination_drawn(prepared):

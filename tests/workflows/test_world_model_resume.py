@@ -27,7 +27,8 @@ SMALL = [
     "evaluation.probes.world_model.steps=20",
     "logging.every_steps=16",
 ]
-LATENT_ACTOR = [*test_latent_actor.WITH_VALUE, "workflow.imagination_starts=7", "workflow.anneal_learning_rate=true"]
+DRAWN = ["workflow.imagination_starts=7", "workflow.imagination_noise=0.1"]
+LATENT_ACTOR = [*test_latent_actor.WITH_VALUE, *DRAWN, "workflow.anneal_learning_rate=true"]
 CLOCKS = ("seconds", "metrics", "metrics_position")
 
 

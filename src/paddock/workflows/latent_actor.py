@@ -17,6 +17,7 @@ from torch.nn import functional
 from paddock.components.dynamics.rssm import Latent
 from paddock.components.learning import TargetNetwork, is_frozen
 from paddock.config.schema import Schema, TargetSchema
+from paddock.core.errors import InputError
 from paddock.rollout.model_actors import ModelActor
 from paddock.rollout.result import CollectResult
 from paddock.workflows.base import Metrics, Phase, Workflow
@@ -47,7 +48,8 @@ class ScalesConfig(Schema):
 
 
 class LatentActorConfig(TargetSchema):
-    """Options of the latent actor; `lambda` and `tau` are of the value, `imagination_starts` null takes every row."""
+    """Options of the latent actor. `imagination_starts` null takes every row; `imagination_noise` is the deviation of
+    what is added to imagined actions, where they are numbers; `lambda` and `tau` are of the value."""
 
     gamma: float = Field(gt=0, le=1)
     horizon: int = Field(ge=1)
@@ -71,6 +73,11 @@ class LatentActor(Workflow):
         self.model, self.policy = context.components["world_model"], context.components["policy"]
         self.scales = self.config.scales.model_dump(by_alias=True)
         self.model_optimizer, self.policy_optimizer = context.optimizers["world_model"], context.optimizers["policy"]
+        if self.config.imagination_noise and context.spec.action.is_discrete:
+            raise InputError(
+                f"imagination_noise = {self.config.imagination_noise} is for continuous actions, and these are "
+                "choices; set it to 0."
+            )
         self.value = context.components.get("value")
         if self.value is not None:
             self.slow_value, self.value_optimizer = context.components["slow_value"], context.optimizers["value"]
