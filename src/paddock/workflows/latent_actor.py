@@ -78,7 +78,7 @@ class LatentActor(Workflow):
                 f"imagination_noise = {self.config.imagination_noise} is for continuous actions, and these are "
                 "choices; set it to 0."
             )
-        self.value = context.components.get("value")
+        self.value: Any = context.components.get("value")
         if self.value is not None:
             self.slow_value, self.value_optimizer = context.components["slow_value"], context.optimizers["value"]
             self.slow = TargetNetwork(self.slow_value, self.value, self.config.tau)
