@@ -27,7 +27,7 @@ OWN = {  # by experiment, where it is not `racing`
     "racing_multi_track": "racing_multi_track",
     "dreamer_racing": "racing_dreamer",
     "dreamer_racing_camera": "racing_dreamer",
-    "latent_actor_racing": "racing_planning",
+    "latent_actor_racing": "racing_dreamer",
     "planet_racing": "racing_planning",
     "tdmpc2_racing": "racing_planning",
     "world_models_mini": "world_models",

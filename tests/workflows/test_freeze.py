@@ -53,7 +53,7 @@ CASES = {
         ["world_model", "policy", "value", "slow_value", "return_scale"],
     ),
     "planet": (None, test_planet.TINY, "update", ["world_model"]),
-    "latent_actor": (None, test_latent_actor.TINY, "update", ["world_model", "policy"]),
+    "latent_actor": (None, test_latent_actor.WITH_VALUE, "update", ["world_model", "policy", "value", "slow_value"]),
 }  # fmt: skip
 FROZEN = [(workflow, component) for workflow, (*_, components) in CASES.items() for component in [*components, "all"]]
 

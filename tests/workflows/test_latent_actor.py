@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch import nn
 
 import tiny_tasks  # noqa: F401 - registers the tasks
 from paddock.buffers.recordings import RecordingBuffer, RecordingConfig
@@ -21,6 +22,7 @@ TINY = [
     "optimizers.policy.learning_rate=1e-3",
     "optimizers.world_model.learning_rate=2e-3",
 ]
+WITH_VALUE = [*TINY, "latent_value=mlp"]
 HOOKS = (
     "[{collect: {steps: 4}}, {update_world_model: {ratio: 0.25}}, {update_controller: {ratio: 0.25}}, "
     "{evaluate: {every_steps: 200}}]"
@@ -135,9 +137,112 @@ def test_a_model_that_learns_from_a_recording_alone_finds_its_scale_there(prepar
     assert model.scale.count == batch * length  # From then on it stays: what was learned holds for one scale.
 
 
-def test_each_update_moves_its_own_part_and_the_policy_learns_through_the_model(prepared):
-    orchestrator = prepared(None, *TINY)
+class Signs(nn.Module):
+    """A model of two states, told apart by the sign of the latent: rewards +1 for ever, or -1 and the end."""
+
+    def observe_sequence(self, observation, action, is_first):
+        return {"state": torch.where(observation["observation"][..., :1] > 0, 1.0, -1.0).expand(*is_first.shape, 32)}
+
+    def imagine_step(self, latent, action):
+        return latent
+
+    def features(self, latent):
+        return latent["state"]
+
+    def predict_reward(self, latent):
+        return latent["state"][..., 0]
+
+    def predict_continue(self, latent):
+        return (latent["state"][..., 0] > 0).float()
+
+
+def test_the_value_learns_a_known_return_and_its_target_follows(prepared):
+    """1 / (1 - gamma) where it goes on, though six steps alone make 2.46; the one reward where it ends."""
+    changes = ["workflow.gamma=0.75", "workflow.tau=0.1", "optimizers.value.learning_rate=0.01"]
+    orchestrator = prepared(None, *WITH_VALUE, *changes)
     workflow, context = orchestrator.workflow, orchestrator.context
+    context.controllers.select("random")
+    phase = orchestrator.config.training.phases["joint"]
+    workflow.collect_step(400, phase=phase)
+    workflow.model = Signs()
+    context.components["policy"].requires_grad_(False)
+    for _ in range(150):
+        metrics = workflow.update_controller(context.buffers["replay"].sample(), phase=phase)
+    states = torch.stack([torch.ones(32), -torch.ones(32)])
+    for value in (workflow.value, workflow.slow_value):
+        assert value.predict(value(states)).tolist() == pytest.approx([4.0, -1.0], abs=0.1)
+    assert metrics["train/value_loss"] < 1e-3
+    assert "train/policy_gradient_norm" not in metrics
+
+
+@pytest.mark.parametrize("tiny", [TINY, WITH_VALUE], ids=["no value", "value"])
+def test_imagined_returns_are_the_naive_ones(prepared, tiny):
+    """State by state, step by step, with plain numbers."""
+    head = ["components.world_model.continue=[8]", "workflow.lambda=0.7", "workflow.gamma=0.9"]
+    workflow = prepared(None, *tiny, *head).workflow
+    model, policy, value = workflow.model, workflow.policy, workflow.value
+    with torch.no_grad():
+        if value is not None:
+            workflow.slow_value.output.weight.normal_()
+        start, is_open = torch.randn(3, 32), torch.tensor([1.0, 0.0, 1.0])
+        found, weight = workflow._returns(workflow.imagine({"state": start}, horizon=4), is_open)
+        for s in range(3):
+            states = [start[s : s + 1]]
+            for _ in range(4):
+                states.append(model.imagine_step({"state": states[-1]}, policy(states[-1]))["state"])
+            rewards = [model.predict_reward({"state": state}).item() for state in states[1:]]
+            chances = [0.9 * model.predict_continue({"state": state}).item() for state in states[1:]]
+            if value is None:
+                values, share = [0.0] * 5, 1.0
+            else:
+                values = [workflow.slow_value.predict(workflow.slow_value(state)).item() for state in states]
+                share = 0.7
+            running, returns, counts = values[-1], [], [is_open[s].item()]
+            for reward, chance, after in reversed(list(zip(rewards, chances, values[1:], strict=True))):
+                running = reward + chance * ((1 - share) * after + share * running)
+                returns.insert(0, running)
+            for chance in chances[:-1]:
+                counts.append(counts[-1] * chance)
+            steps = len(found)
+            assert steps == (1 if value is None else 4)
+            assert found[:, s].tolist() == pytest.approx(returns[:steps], rel=1e-4)
+            assert weight[:, s].tolist() == pytest.approx(counts[:steps], rel=1e-4)
+
+
+def test_imagination_noise_is_added_to_imagined_actions_that_are_numbers(prepared):
+    workflow = prepared(None, *TINY, "workflow.imagination_noise=0.1").workflow
+    alike = {"state": torch.randn(1, 32).expand(1_000, 32)}
+    taken = []
+    workflow.model.imagine_step = lambda latent, action: taken.append(action) or latent
+    with torch.no_grad():
+        workflow.imagine(alike, horizon=2)
+    for action in taken:
+        assert action.mean().item() == pytest.approx(workflow.policy(alike["state"])[0].item(), abs=0.02)
+        assert action.std().item() == pytest.approx(0.1, abs=0.01)
+    with pytest.raises(InputError, match=r"imagination_noise = 0.1 is for continuous actions"):
+        prepared(None, *TINY, "environment.id=ReachByChoice-v0", "workflow.imagination_noise=0.1", run="choices")
+
+
+def test_learning_rates_are_annealed_and_starts_of_imagination_drawn(prepared):
+    changes = ["workflow.anneal_learning_rate=true", "workflow.imagination_starts=10", "training.total_steps=1_600"]
+    orchestrator = prepared(None, *WITH_VALUE, *changes)
+    workflow, context = orchestrator.workflow, orchestrator.context
+    context.controllers.select("random")
+    phase = orchestrator.config.training.phases["joint"]
+    workflow.collect_step(400, phase=phase)
+    context.counters.agent_steps = 400
+    workflow.update(context.buffers["replay"].sample(), phase=phase)
+    assert context.counters.imagined_steps == 6 * 10
+    for optimizer in context.optimizers.values():
+        assert optimizer.learning_rate == pytest.approx(0.75 * optimizer.config.learning_rate)
+
+
+@pytest.mark.parametrize("tiny", [TINY, WITH_VALUE], ids=["no value", "value"])
+def test_each_update_moves_its_own_part_and_the_policy_learns_through_the_model(prepared, tiny):
+    orchestrator = prepared(None, *tiny)
+    workflow, context = orchestrator.workflow, orchestrator.context
+    others = {"value", "slow_value"} & set(context.components)
+    assert len(others) == (2 if tiny is WITH_VALUE else 0)
     context.controllers.select("random")
     phase = orchestrator.config.training.phases["joint"]
     workflow.collect_step(400, phase=phase)
@@ -148,23 +253,28 @@ def test_each_update_moves_its_own_part_and_the_policy_learns_through_the_model(
     def moved(name, before):
         return {key for key, value in state(name).items() if not torch.equal(value, before[key])}
 
-    before = {name: state(name) for name in ("world_model", "policy")}
+    before = {name: state(name) for name in context.components}
     workflow.update_world_model(context.buffers["replay"].sample(), phase=phase)
     assert len(moved("world_model", before["world_model"])) == 16
-    assert not moved("policy", before["policy"])
-    before = {name: state(name) for name in ("world_model", "policy")}
+    assert not any(moved(name, before[name]) for name in {"policy", *others})
+    before = {name: state(name) for name in context.components}
     batch = context.buffers["replay"].sample()
     metrics = workflow.update_controller(batch, phase=phase)
     assert not moved("world_model", before["world_model"])
     assert moved("policy", before["policy"]) == set(before["policy"])
+    assert all(moved(name, before[name]) for name in others)
+    assert ("train/value_loss" in metrics) == bool(others)
     assert context.counters.imagined_steps == 6 * 32 * 5
     context.components["world_model"].requires_grad_(False)
     frozen = workflow.update(batch, phase=phase)
     assert "train/model_gradient_norm" not in frozen
     assert not moved("world_model", before["world_model"])
+    for name in others:  # A value that learns changes what the policy's return is.
+        context.components[name].requires_grad_(False)
+    first = workflow.update_controller(batch, phase=phase)
     for _ in range(30):
         better = workflow.update_controller(batch, phase=phase)
-    assert better["train/imagined_return"] > metrics["train/imagined_return"]
+    assert better["train/imagined_return"] > first["train/imagined_return"]
 
 
 @pytest.mark.parametrize(("task", "best"), [("Reach-v0", -1.3), ("ReachByChoice-v0", -2.2)])

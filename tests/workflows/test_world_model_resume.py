@@ -27,6 +27,8 @@ SMALL = [
     "evaluation.probes.world_model.steps=20",
     "logging.every_steps=16",
 ]
+DRAWN = ["workflow.imagination_starts=7", "workflow.imagination_noise=0.1"]
+LATENT_ACTOR = [*test_latent_actor.WITH_VALUE, *DRAWN, "workflow.anneal_learning_rate=true"]
 CLOCKS = ("seconds", "metrics", "metrics_position")
 
 
@@ -36,7 +38,7 @@ def state_of(orchestrator):
     return map_tree(lambda leaf: leaf.tolist() if hasattr(leaf, "tolist") else leaf, state)
 
 
-@pytest.mark.parametrize(("tiny", "stop"), [(test_latent_actor.TINY, 25), (test_planet.TINY, 31)])
+@pytest.mark.parametrize(("tiny", "stop"), [(LATENT_ACTOR, 25), (test_planet.TINY, 31)])
 def test_a_resumed_run_is_bit_identical(prepared, tiny, stop):
     whole = prepared(None, *tiny, *SMALL, run="whole")
     assert whole.run().status == "finished"
