@@ -183,7 +183,7 @@ class LatentActor(Workflow):
     def _descend(self, optimizer: Any, loss: Tensor) -> float:
         """One step, at what is left of the learning rate; the gradient's norm."""
         if self.config.anneal_learning_rate:
-            optimizer.set_learning_rate_fraction(1.0 - self.context.progress)
+            self.anneal_learning_rates()
         return optimizer.descend(loss)
 
 
