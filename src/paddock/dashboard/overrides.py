@@ -15,7 +15,9 @@ MOST, LONGEST = 64, 1_000
 # Of Hydra's grammar only `key=value`: no prefixes, no packages, no functions, no interpolation, no quotes.
 OVERRIDE = re.compile(r"([A-Za-z]\w*(?:\.\w+)*)=(.*)", re.DOTALL | re.ASCII)
 COMMAND_LINE = "paddock train EXPERIMENT KEY=VALUE"
-GROUPS = ("environment", "reward", "workflow", "preset", "dreamer_size", "dreamer_optimizer")
+GROUPS = (
+    "environment", "reward", "workflow", "preset", "dreamer_size", "dreamer_optimizer", "tdmpc_size", "latent_value",
+)  # fmt: skip
 SECTIONS = (
     "buffers", "checkpoint", "components", "controllers", "environment", "evaluation", "optimizers", "reward",
     "training", "workflow",
