@@ -29,6 +29,7 @@ SHARING = [
     "time_optimal",
 ]
 OLD = {  # Settings that were found since, put back to what they were.
+    "racing": ["reward=racing"],
     "latent_actor_racing": [
         "latent_value=none",
         "reward=racing_planning",

@@ -132,6 +132,40 @@ def test_terms_add_up_to_the_reward_and_are_summed_over_the_episode():
     assert set(env.rewards.names) >= {"progress", "apex", "time_pressure"}
 
 
+def wheels_off_given(margin, extra):
+    """What the term `wheels_off` gave [steps, 4] to cars that leave the road; their near edges and `wheels_off`."""
+    reward = {"wheels_off": {"weight": 5.0, "margin": margin}, "ends": {"no_progress_steps": None}, **extra}
+    env = RacingVectorEnv(4, track="oval", reward=reward)
+    env.reset(seed=0, options={"s": 50.0, "lateral": [0.0, 1.0, -1.0, 2.0], "heading_error": 0.0, "speed": 10.0})
+    given, near, counted = [], [], []
+    for _ in range(60):
+        *_, info = env.advance(np.tile(np.array([0.1, 0.5], np.float32), (4, 1)))
+        given.append(info["reward_terms"]["wheels_off"].copy())
+        near.append(env.world.near_edge(margin) if margin else env.world.wheels_off.copy())
+        counted.append(env.world.wheels_off.copy())
+    return np.array(given), np.array(near), np.array(counted)
+
+
+def test_wheels_off_with_a_margin_in_the_kernel_is_the_term(tmp_path):
+    file = tmp_path / "nothing.py"
+    file.write_text("def nothing(cars):\n    return 0.0 * cars['speed']\n")
+    own = {"custom": {"nothing": {"function": f"{file}:nothing", "style": "batched"}}}  # no kernel computes these
+    for margin in (0.0, 0.4):
+        given, near, counted = wheels_off_given(margin, {})
+        assert 0 < (counted > 0).sum() < counted.size
+        expected = near * np.float32((-1.0 if margin else -0.25) * 0.05)
+        np.testing.assert_array_equal(given, expected.astype(np.float32) * np.float32(5.0))
+        assert ((near > 0.0) & (counted == 0)).any() == (margin > 0.0)
+        for mine, theirs in zip((given, near, counted), wheels_off_given(margin, own), strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+    small = RacingVectorEnv(1, track="oval", car="f1tenth", reward={"wheels_off": {"margin": 0.4}}).rewards
+    option = small.for_kernel(1.0)["term_options"][small.names.index("wheels_off")]
+    assert option == pytest.approx(0.04)  # m, as small as its road
+    for wrong in (-0.1, float("inf"), float("nan")):
+        with pytest.raises(InputError, match=r"wheels_off\.margin"):
+            RacingVectorEnv(1, track="oval", reward={"wheels_off": {"margin": wrong}})
+
+
 def test_a_weight_changes_while_it_runs():
     env = RacingVectorEnv(2, track="oval")
     env.reset(seed=0)

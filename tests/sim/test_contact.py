@@ -81,6 +81,28 @@ def test_grass_is_slower_and_counts_wheels() -> None:
     assert speeds[0.0] > speeds[-8.0] + 1.0 > speeds[-12.0] + 2.0
 
 
+@pytest.mark.parametrize("margin", [1e-9, 0.3, 4.0])
+def test_near_edge_is_the_farthest_corner_within_the_margin(margin: float) -> None:
+    count, radius, half_width, car = 400, 60.0, 8.0, CARS["gt"]
+    track = circle_track(radius, half_width, points=4_000)
+    world, random = World(track, car, count), np.random.default_rng(0)
+    s, lateral = random.uniform(0.0, track.length, count), random.uniform(-14.0, 14.0, count)
+    world.reset(s=s, lateral=lateral, heading_error=random.uniform(-3.0, 3.0, count), speed=0.0)
+    world.step(np.zeros((count, 2)))
+    forward = 0.5 * car.length * np.array([1, 1, -1, -1])
+    sideways = 0.5 * car.width * np.array([1, -1, 1, -1])
+    turned = np.exp(1j * world.heading.astype(float))[:, None]
+    corners = (world.x + 1j * world.y)[:, None] + (forward + 1j * sideways) * turned
+    beyond = np.abs(np.abs(corners) - radius) - half_width
+    near = world.near_edge(margin)
+    assert np.array_equal(world.wheels_off, (beyond > 0.0).sum(1))
+    if margin == 1e-9:
+        assert np.array_equal(near > 0.0, world.wheels_off > 0)
+    else:
+        np.testing.assert_allclose(near, np.clip(1.0 + beyond.max(1) / margin, 0.0, 1.0), atol=1e-3 / margin)
+        assert ((near > 0.1) & (world.wheels_off == 0)).sum() > 5
+
+
 def test_a_crash_freezes_the_car_until_it_is_reset() -> None:
     world = World(stadium_track(), "gt", 2, settings=WorldSettings(edge="crash"))
     world.reset(s=0.0, lateral=0.0, heading_error=[0.5, 0.0], speed=20.0)

@@ -13,6 +13,7 @@ from paddock.sim import layout
 from paddock.sim.cars.car import PARAMETER_COUNT, CarParameters, load_car
 from paddock.sim.kernels.camera import photograph
 from paddock.sim.kernels.compiling import announced
+from paddock.sim.kernels.edge import measure_near_edge
 from paddock.sim.kernels.launch import compiled, launch
 from paddock.sim.kernels.records import Doubles, Episodes, Flags, Integers, Results, Singles
 from paddock.sim.kernels.step import advance
@@ -252,6 +253,12 @@ class World:
     def track_length(self) -> Doubles:
         """[N] m, of the track each car drives."""
         return self._roads.tracks[self.track_index, layout.TRACK_LENGTH]
+
+    def near_edge(self, margin: float) -> Singles:
+        """[N] how far a car's farthest corner is through the last `margin` m of road: 0 before, 1 from the edge on."""
+        near = np.zeros(self.num_cars, np.float32)
+        measure_near_edge(float(margin), self._cars, self._roads, near)
+        return near
 
     @property
     def bytes_per_car(self) -> float:

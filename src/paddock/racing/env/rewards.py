@@ -31,6 +31,10 @@ class SpeedTerm(Weighted):
     full_speed: float | None = Field(default=None, gt=0.0)
 
 
+class WheelsOffTerm(Weighted):
+    margin: float = Field(default=0.0, ge=0.0, allow_inf_nan=False)
+
+
 class ApexTerm(Weighted):
     floor: float = Field(default=0.2, ge=0.0, le=1.0)
 
@@ -67,7 +71,7 @@ class RewardConfig(Schema):
     speed: SpeedTerm = SpeedTerm()
     collision: Weighted = Weighted()
     off_track: Weighted = Weighted()
-    wheels_off: Weighted = Weighted()
+    wheels_off: WheelsOffTerm = WheelsOffTerm()
     smoothness: Weighted = Weighted()
     failure: Weighted = Weighted()
     time_pressure: Weighted = Weighted()
@@ -91,13 +95,18 @@ def reward_config(given: Any) -> Any:
     return yaml.safe_load(files[given].read_text(encoding="utf-8")) or {}
 
 
-def build_rewards(config: RewardConfig, num_cars: int) -> RewardSet:
-    """The reward set that `config` describes. Terms left out by the combination stay, with weight 0, to be set live."""
+def build_rewards(config: RewardConfig, num_cars: int, scale: float = 1.0) -> RewardSet:
+    """The reward set that `config` describes. Terms left out by the combination stay, with weight 0, to be set live.
+
+    scale: of the roads; the margin of `wheels_off` is given for one of full size.
+    """
     counted = COMBINATIONS[config.combination]
     terms = []
     for name in (*TERMS, *POTENTIALS):
         options = getattr(config, name).model_dump()
         weight = options.pop("weight")
+        if "margin" in options:
+            options["margin"] *= scale
         if counted is not None and name not in counted:
             weight = 0.0
         terms.append(Term(name, weight, options))

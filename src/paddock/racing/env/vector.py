@@ -102,7 +102,7 @@ class RacingVectorEnv(VectorEnv):
             self.commands = (commands or DelayedCommands)(delays, self.world, self._rows)
         self.readings: Any = self.world if reading_stride == 1 else StridedHistory(self.world, reading_stride)
         self._opponents = build_opponents(self.config, self.world, self.observations, self._actions, opponent)
-        self.rewards = build_rewards(self.config.reward, self.world.num_cars)
+        self.rewards = build_rewards(self.config.reward, self.world.num_cars, self.config.track_scale)
         self._step_time = self.world.settings.time_step
         self._teacher = Teacher(self, self._actions) if self.config.teacher else None
         seen = self.observations.space

@@ -14,6 +14,7 @@ import numpy as np
 
 from paddock.sim import layout as L
 from paddock.sim.kernels.compile import inline, part
+from paddock.sim.kernels.edge import near_edge
 from paddock.sim.kernels.math import ONE, ZERO, clip
 from paddock.sim.kernels.records import Bytes, Cars, Episodes, Results, Roads, Rules, Sensors, Singles
 
@@ -60,7 +61,7 @@ def potential_of(term: int, option: float, n: int, cars: Cars, episodes: Episode
 
 
 @inline
-def value_of(term: int, option: float, n: int, failed: bool, cars: Cars, episodes: Episodes) -> Any:
+def value_of(term: int, option: float, n: int, failed: bool, cars: Cars, roads: Roads, episodes: Episodes) -> Any:
     """What a term that is no potential gives car `n` before its weight, float32."""
     singles, flags, commands = cars.singles, cars.flags, episodes.commands
     gain = singles[L.PROGRESS_GAIN, n]
@@ -76,6 +77,8 @@ def value_of(term: int, option: float, n: int, failed: bool, cars: Cars, episode
         value = F32(flags[L.OFF_TRACK, n]) * F32(-episodes.step_time)
     elif term == L.TERM_WHEELS_OFF:
         value = F32(cars.integers[L.WHEELS_OFF, n]) * F32(-0.25 * episodes.step_time)
+        if option > 0.0:
+            value = near_edge(n, option, cars, roads) * F32(-episodes.step_time)
     elif term == L.TERM_SMOOTHNESS:
         steer = commands[1, n, 0] - commands[0, n, 0]
         throttle = commands[1, n, 1] - commands[0, n, 1]
@@ -88,7 +91,7 @@ def value_of(term: int, option: float, n: int, failed: bool, cars: Cars, episode
 
 
 @inline
-def score(n: int, failed: bool, ended: bool, cars: Cars, episodes: Episodes, results: Results) -> None:
+def score(n: int, failed: bool, ended: bool, cars: Cars, roads: Roads, episodes: Episodes, results: Results) -> None:
     """Write the reward of car `n` and what each term gave of it. A potential is zero where the episode has ended."""
     total = ZERO
     for k in range(episodes.weights.shape[0]):
@@ -101,7 +104,7 @@ def score(n: int, failed: bool, ended: bool, cars: Cars, episodes: Episodes, res
             episodes.potential_known[k, n] = True
             given = change * F32(weight)
         elif weight != 0.0:
-            given = value_of(term, option, n, failed, cars, episodes) * F32(weight)
+            given = value_of(term, option, n, failed, cars, roads, episodes) * F32(weight)
         results.singles[L.RESULT_TERMS + k, n] = given
         total = total + given
     results.singles[L.RESULT_REWARD, n] = total
@@ -240,7 +243,7 @@ def follow_episodes(
         is_over = False
         if modes[n] == L.STEP_CAR:
             failed, ended = judge(n, cars, episodes)
-            score(n, failed, ended, cars, episodes, results)
+            score(n, failed, ended, cars, roads, episodes, results)
             is_over = report(n, ended, cars, episodes, results)
             if is_learning:
                 add_up(n, e, episodes, results)

@@ -98,7 +98,7 @@ class Episodes(NamedTuple):
     step_time: float  # s
     off_line: float  # m from the centreline at which an episode ends; infinity: none
     terms: Longs  # [K] TERM_...
-    term_options: Doubles  # [K] full speed m/s of `speed`, floor of `apex`
+    term_options: Doubles  # [K] full speed m/s of `speed`, floor of `apex`, margin m of `wheels_off`
     weights: Doubles  # [K]
     potential: Singles  # [K, N] of the last step
     potential_known: Flags  # [K, N]

@@ -47,7 +47,7 @@ class RewardInputs:
     reference_curvature: Values | None = None  # 1/m
     car_length: float = 0.0  # m
     car_width: float = 0.0  # m
-    world: Any = None  # the whole world, for functions of a person's own
+    world: Any = None  # the whole world, for a margin of `wheels_off` and for functions of a person's own
     travelled: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # m, net, in this episode
     episode_steps: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
     failed: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))  # ended in this step, and not by its last lap
@@ -86,8 +86,14 @@ def off_track(inputs: RewardInputs) -> Values:
     return inputs.off_track * np.float32(-inputs.step_time)
 
 
-def wheels_off(inputs: RewardInputs) -> Values:
-    """Minus the share of the car's corners beyond the edge, for every second: keeps some road in hand."""
+def wheels_off(inputs: RewardInputs, margin: float = 0.0) -> Values:
+    """Minus the share of the car's corners beyond the edge, for every second: keeps some road in hand.
+
+    With a margin [m] the road is taken to be narrower, and the farthest corner alone counts: from nothing where the
+    margin begins to -1 a second at the edge and beyond.
+    """
+    if margin > 0.0:
+        return (inputs.world.near_edge(margin) * np.float32(-inputs.step_time)).astype(np.float32)
     return (inputs.wheels_off * np.float32(-0.25 * inputs.step_time)).astype(np.float32)
 
 
@@ -213,6 +219,8 @@ class RewardSet:
                 numbers[index] = top_speed if full_speed is None else full_speed
             elif term.name == "apex":
                 numbers[index] = term.options.get("floor", APEX_FLOOR)
+            elif term.name == "wheels_off":
+                numbers[index] = term.options.get("margin", 0.0)
         known = [layout.OWN_TERM if term.function else layout.TERM_NAMES.index(term.name) for term in self._terms]
         return {
             "options": options,
