@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from paddock.components.actions import from_vector, to_vector, vector_size
 from paddock.components.devices import Precision, autocast
-from paddock.components.dynamics.imagination import score_by
+from paddock.components.dynamics.imagination import Ends, score_by
 from paddock.components.dynamics.protocol import WorldModel
 from paddock.components.dynamics.rssm import Latent
 from paddock.config.schema import Part, Schema, TargetSchema, instantiate
@@ -176,7 +176,8 @@ class PlanningActorConfig(ModelActorConfig):
     """Which planner, and how much later rewards count in its plans. A component `value` tells what follows the horizon;
     a component `policy` gives the actions that it needs for that, and so many `proposals` to every search. With the
     `precision` bfloat16 products of matrices in a search are of half the width: twice as fast where a processor has
-    instructions for them."""
+    instructions for them. `ends`: rewards count as far as the episode probably continues (`soft`), or ends are left out
+    of plans (`ignore`), which saves a network where nothing terminates."""
 
     planner: Part
     gamma: float = Field(default=1.0, gt=0, le=1)
@@ -184,6 +185,7 @@ class PlanningActorConfig(ModelActorConfig):
     value: str | None = None
     proposals: int = Field(default=0, ge=0)
     precision: Precision = "float32"
+    ends: Ends = "soft"
 
     @model_validator(mode="after")
     def _check(self) -> PlanningActorConfig:
@@ -214,9 +216,10 @@ class PlanningActor(ModelActor):
     def choose(
         self, latent: Latent, state: dict[str, Tensor], *, deterministic: bool
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        score = score_by(self.world_model, latent, gamma=self.config.gamma, value=self._terminal_value())
+        config = self.config
+        score = score_by(self.world_model, latent, gamma=config.gamma, value=self._terminal_value(), ends=config.ends)
         limits = self.limits()
-        with autocast(self.device, self.config.precision):
+        with autocast(self.device, config.precision):
             found = self.planner.search(score, state[PLAN], self._proposals(latent, limits), **limits)
         vector = found.actions[:, 0]
         if self.explores_by_std and not deterministic and found.plan is not None:

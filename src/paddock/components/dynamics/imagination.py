@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
 
 from paddock.components.dynamics.rssm import Latent
+
+Ends = Literal["soft", "ignore"]
 
 
 class Imagination(Protocol):
@@ -26,10 +28,15 @@ class Imagination(Protocol):
 
 
 def score_by(
-    model: Imagination, latent: Latent, *, gamma: float, value: Callable[[Latent], Tensor] | None = None
+    model: Imagination,
+    latent: Latent,
+    *,
+    gamma: float,
+    value: Callable[[Latent], Tensor] | None = None,
+    ends: Ends = "soft",
 ) -> Callable[[Tensor], Tensor]:
     """A planner's question, candidates [B, N, H, A] to returns [B, N], answered by imagining from `latent`."""
-    return partial(imagined_return, model, latent, gamma=gamma, value=value)
+    return partial(imagined_return, model, latent, gamma=gamma, value=value, ends=ends)
 
 
 def imagined_return(
@@ -39,10 +46,12 @@ def imagined_return(
     *,
     gamma: float,
     value: Callable[[Latent], Tensor] | None = None,
+    ends: Ends = "soft",
 ) -> Tensor:
     """[B, N]: discounted rewards of sequences [B, N, H, A], each as likely as the episode is to get there.
 
-    With `value` what comes after the horizon counts, too. All candidates of all environments are one batch.
+    With `value` what comes after the horizon counts, too. With `ends` ignored the model is not asked whether the
+    episode continues. All candidates of all environments are one batch.
     """
     batch, count = actions.shape[:2]
     imagine_first = getattr(model, "imagine_first", None)  # Of a model that knows what the candidates have in common.
@@ -56,7 +65,9 @@ def imagined_return(
         else:
             latent = model.imagine_step(latent, action)
         total = total + weight * model.predict_reward(latent)
-        weight = weight * gamma * model.predict_continue(latent)
+        weight = weight * gamma
+        if ends == "soft":
+            weight = weight * model.predict_continue(latent)
     if value is not None:
         total = total + weight * value(latent)
     return total.view(batch, count)
