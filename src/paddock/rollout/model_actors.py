@@ -5,6 +5,7 @@ Shapes: N environments, F features, A numbers in an action's vector.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -177,7 +178,8 @@ class PlanningActorConfig(ModelActorConfig):
     a component `policy` gives the actions that it needs for that, and so many `proposals` to every search. With the
     `precision` bfloat16 products of matrices in a search are of half the width: twice as fast where a processor has
     instructions for them. `ends`: rewards count as far as the episode probably continues (`soft`), or ends are left out
-    of plans (`ignore`), which saves a network where nothing terminates."""
+    of plans (`ignore`), which saves a network where nothing terminates. `temperature`: of the latents that a model draws
+    in plans; 0 takes their mode, so that candidates differ by their actions alone."""
 
     planner: Part
     gamma: float = Field(default=1.0, gt=0, le=1)
@@ -186,6 +188,7 @@ class PlanningActorConfig(ModelActorConfig):
     proposals: int = Field(default=0, ge=0)
     precision: Precision = "float32"
     ends: Ends = "soft"
+    temperature: float = Field(default=1.0, ge=0)
 
     @model_validator(mode="after")
     def _check(self) -> PlanningActorConfig:
@@ -209,6 +212,12 @@ class PlanningActor(ModelActor):
         self.explores_by_std = getattr(config.planner, "explore_by_std", False)
         if config.value is not None and config.policy is None and reads_actions(self.parts[config.value]):
             raise InputError(f"value '{config.value}' is of actions: a plan needs a policy to choose them; name it.")
+        model = type(self.world_model)
+        if config.temperature != 1.0 and "temperature" not in inspect.signature(model.imagine_step).parameters:
+            raise InputError(
+                f"temperature = {config.temperature}: {model.__name__} draws nothing in plans, so it has no "
+                "temperature. Leave it at 1.0."
+            )
 
     def initial_state(self, n: int) -> ActorState:
         return {**(super().initial_state(n) or {}), PLAN: self.planner.initial(n, self.device)}
@@ -217,7 +226,14 @@ class PlanningActor(ModelActor):
         self, latent: Latent, state: dict[str, Tensor], *, deterministic: bool
     ) -> tuple[Tensor, dict[str, Tensor]]:
         config = self.config
-        score = score_by(self.world_model, latent, gamma=config.gamma, value=self._terminal_value(), ends=config.ends)
+        score = score_by(
+            self.world_model,
+            latent,
+            gamma=config.gamma,
+            value=self._terminal_value(),
+            ends=config.ends,
+            temperature=config.temperature,
+        )
         limits = self.limits()
         with autocast(self.device, config.precision):
             found = self.planner.search(score, state[PLAN], self._proposals(latent, limits), **limits)

@@ -67,6 +67,12 @@ class CategoricalLatent:
             drawn = drawn + (probabilities - probabilities.detach())
         return drawn.flatten(-2)
 
+    def mode(self, outputs: Tensor) -> Tensor:
+        """[..., size] one-hot: the likeliest classes."""
+        logits = outputs.unflatten(-1, (self.classes, -1))
+        chosen = logits.argmax(-2, keepdim=True)
+        return torch.zeros_like(logits).scatter_(-2, chosen, 1.0).flatten(-2)
+
     def kl(self, first: Tensor, second: Tensor) -> Tensor:
         """[...]: Kullback-Leibler divergence of the first from the second, both raw outputs [..., outputs]."""
         log_first, log_second = self._probabilities(first).log(), self._probabilities(second).log()
@@ -95,6 +101,10 @@ class GaussianLatent:
         """[..., size], with the gradient of mean and std."""
         mean, std = self._moments(outputs)
         return torch.addcmul(mean, std, noise)
+
+    def mode(self, outputs: Tensor) -> Tensor:
+        """[..., size]: the means."""
+        return outputs.chunk(2, -1)[0]
 
     def kl(self, first: Tensor, second: Tensor) -> Tensor:
         """[...]: Kullback-Leibler divergence of the first from the second, both raw outputs [..., outputs]."""
@@ -274,9 +284,12 @@ class RSSM(nn.Module):
         return latents
 
     def imagine_step(self, before: Latent, action: Tensor, temperature: float = 1.0) -> Latent:
-        """Where an action [B, A] leads, drawn from the prior at a temperature."""
+        """Where an action [B, A] leads, drawn from the prior at a temperature; at 0 its mode."""
         deter = self.transition(before["deter"], before["stoch"], self.transition.prepare(action))
-        noise, prior = self.stochastic.noise(len(deter), device=deter.device), self.prior(deter)
+        prior = self.prior(deter)
+        if temperature == 0:
+            return {"deter": deter, "stoch": self.stochastic.mode(prior).to(deter.dtype)}
+        noise = self.stochastic.noise(len(deter), device=deter.device)
         if temperature != 1.0:
             prior, noise = self.stochastic.warmed(prior, noise, temperature)
         return {"deter": deter, "stoch": self.stochastic.draw(prior, noise)}
