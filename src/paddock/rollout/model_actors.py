@@ -178,8 +178,8 @@ class PlanningActorConfig(ModelActorConfig):
     a component `policy` gives the actions that it needs for that, and so many `proposals` to every search. With the
     `precision` bfloat16 products of matrices in a search are of half the width: twice as fast where a processor has
     instructions for them. `ends`: rewards count as far as the episode probably continues (`soft`), or ends are left out
-    of plans (`ignore`), which saves a network where nothing terminates. `temperature`: of the latents that a model draws
-    in plans; 0 takes their mode, so that candidates differ by their actions alone."""
+    of plans (`ignore`), which saves a network where nothing terminates. `temperature`: of the latents drawn in plans; 0
+    takes their mode, so that candidates differ by their actions alone."""
 
     planner: Part
     gamma: float = Field(default=1.0, gt=0, le=1)
