@@ -1,10 +1,14 @@
 import pytest
 import torch
 from torch.distributions import Categorical, Independent, Normal, OneHotCategorical, kl_divergence
+from torch.nn import functional
 
 from paddock.components.actions import to_vector
+from paddock.components.devices import autocast
+from paddock.components.dynamics.imagination import imagined_return
 from paddock.components.dynamics.rssm import RSSM, BlockTransition, CategoricalLatent, GaussianLatent, RSSMConfig
 from paddock.components.dynamics.world_model import WorldModel, WorldModelConfig
+from paddock.components.networks.heads import NumberHead, NumberHeadConfig
 from paddock.components.representation_learners.autoencoder import VECTOR
 from paddock.core.errors import InputError
 from paddock.core.specs import ArraySpec, Spec
@@ -282,3 +286,47 @@ def test_a_transition_without_gradients_is_the_same_and_changes_no_input(cell):
     torch.testing.assert_close(looking, learning.detach())
     for one, other in zip(kept, (deter, stoch, prepared), strict=True):
         assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("precision", "ends", "temperature"),
+    [("float32", "soft", 1.0), ("float32", "ignore", 0.0), ("bfloat16", "soft", 0.0)],
+)
+def test_a_batched_score_is_the_naive_one(precision, ends, temperature):
+    """Candidate by candidate, from the model's equations written out: PlaNet's cell, its normal prior, its heads."""
+    model = without_chance(make(**KINDS["gaussian"]))
+    model.reward = NumberHead(NumberHeadConfig(layers=1, units=16, kind="normal"), model.config.rssm.features)
+    latent = {"deter": torch.rand(2, 16) - 0.5, "stoch": torch.randn(2, 3)}
+    actions = torch.rand(2, 5, 4, 2) * 2 - 1
+    with torch.inference_mode(), autocast(torch.device("cpu"), precision):
+        found = imagined_return(model, latent, actions, gamma=0.9, ends=ends, temperature=temperature).float()
+    cell = model.rssm.transition
+    for b in range(2):
+        for n in range(5):
+            deter, stoch, total, weight = latent["deter"][b], latent["stoch"][b], 0.0, 1.0
+            for action in actions[b, n]:
+                joined = cell.joined(cell.from_action(action) + cell.from_stoch(stoch))
+                reset, candidate, update = cell.gates(torch.cat([joined, deter])).chunk(3)
+                update = (update - 1).sigmoid()
+                deter = update * (reset.sigmoid() * candidate).tanh() + (1 - update) * deter
+                mean, std = model.rssm.prior(deter).chunk(2)
+                stoch = mean + (functional.softplus(std) + 0.1) * temperature
+                features = torch.cat([deter, stoch])
+                total += weight * model.reward(features).item()
+                weight *= 0.9 * (model.goes_on(features).sigmoid().item() if ends == "soft" else 1.0)
+            assert found[b, n].item() == pytest.approx(total, abs=1e-5 if precision == "float32" else 0.1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_cold_step_is_the_mode_of_what_is_drawn(kind):
+    model = make(**KINDS[kind])
+    latent, action = model.initial(3), torch.rand(3, 2)
+    found = model.imagine_step(latent, action, temperature=0.0)
+    drawn = torch.stack([model.imagine_step(latent, action)["stoch"] for _ in range(2_000)]).mean(0)
+    if kind == "gaussian":
+        assert torch.allclose(found["stoch"], drawn, atol=0.15)
+    else:
+        chosen = found["stoch"].bool()
+        assert found["stoch"].sum() == 3 * 3
+        assert (drawn[chosen] > 0.25 - 0.05).all()
+        assert torch.equal(chosen.unflatten(-1, (4, -1)).sum(1), torch.ones(3, 3).long())

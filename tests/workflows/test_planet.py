@@ -87,3 +87,18 @@ def test_phases_may_swap_controllers_within_an_episode(prepared):
     ]
     orchestrator = prepared(None, *TINY, *small, f"training.phases=[{', '.join(chosen)}]", "training.total_steps=48")
     assert orchestrator.run().counters.agent_steps == 48
+
+
+def test_planet_plans_in_full_for_several_environments_at_once(prepared):
+    """The preset with the paper's plans: one batched search for two environments."""
+    orchestrator = prepared("planet_dmc_cartpole", "preset=planet_full_plans")
+    controller = orchestrator.context.controllers["cem"]
+    planner = controller.planner.config
+    assert (planner.horizon, planner.candidates, planner.iterations, planner.elites) == (12, 1_000, 10, 100)
+    shapes, score = [], controller.world_model.predict_reward
+    controller.world_model.predict_reward = lambda latent: shapes.append(len(latent["deter"])) or score(latent)
+    with torch.inference_mode():
+        action, _ = controller.act({"observation": torch.randn(2, 5)}, None, deterministic=True)
+    assert shapes == [2 * 1_000] * 12 * 10
+    assert action.shape == (2, 1)
+    assert action.abs().max() <= 1

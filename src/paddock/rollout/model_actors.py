@@ -5,6 +5,7 @@ Shapes: N environments, F features, A numbers in an action's vector.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 
 from paddock.components.actions import from_vector, to_vector, vector_size
 from paddock.components.devices import Precision, autocast
-from paddock.components.dynamics.imagination import score_by
+from paddock.components.dynamics.imagination import Ends, score_by
 from paddock.components.dynamics.protocol import WorldModel
 from paddock.components.dynamics.rssm import Latent
 from paddock.config.schema import Part, Schema, TargetSchema, instantiate
@@ -176,7 +177,9 @@ class PlanningActorConfig(ModelActorConfig):
     """Which planner, and how much later rewards count in its plans. A component `value` tells what follows the horizon;
     a component `policy` gives the actions that it needs for that, and so many `proposals` to every search. With the
     `precision` bfloat16 products of matrices in a search are of half the width: twice as fast where a processor has
-    instructions for them."""
+    instructions for them. `ends`: rewards count as far as the episode probably continues (`soft`), or ends are left out
+    of plans (`ignore`), which saves a network where nothing terminates. `temperature`: of the latents drawn in plans; 0
+    takes their mode, so that candidates differ by their actions alone."""
 
     planner: Part
     gamma: float = Field(default=1.0, gt=0, le=1)
@@ -184,6 +187,8 @@ class PlanningActorConfig(ModelActorConfig):
     value: str | None = None
     proposals: int = Field(default=0, ge=0)
     precision: Precision = "float32"
+    ends: Ends = "soft"
+    temperature: float = Field(default=1.0, ge=0)
 
     @model_validator(mode="after")
     def _check(self) -> PlanningActorConfig:
@@ -207,6 +212,12 @@ class PlanningActor(ModelActor):
         self.explores_by_std = getattr(config.planner, "explore_by_std", False)
         if config.value is not None and config.policy is None and reads_actions(self.parts[config.value]):
             raise InputError(f"value '{config.value}' is of actions: a plan needs a policy to choose them; name it.")
+        model = type(self.world_model)
+        if config.temperature != 1.0 and "temperature" not in inspect.signature(model.imagine_step).parameters:
+            raise InputError(
+                f"temperature = {config.temperature}: {model.__name__} draws nothing in plans, so it has no "
+                "temperature. Leave it at 1.0."
+            )
 
     def initial_state(self, n: int) -> ActorState:
         return {**(super().initial_state(n) or {}), PLAN: self.planner.initial(n, self.device)}
@@ -214,9 +225,17 @@ class PlanningActor(ModelActor):
     def choose(
         self, latent: Latent, state: dict[str, Tensor], *, deterministic: bool
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        score = score_by(self.world_model, latent, gamma=self.config.gamma, value=self._terminal_value())
+        config = self.config
+        score = score_by(
+            self.world_model,
+            latent,
+            gamma=config.gamma,
+            value=self._terminal_value(),
+            ends=config.ends,
+            temperature=config.temperature,
+        )
         limits = self.limits()
-        with autocast(self.device, self.config.precision):
+        with autocast(self.device, config.precision):
             found = self.planner.search(score, state[PLAN], self._proposals(latent, limits), **limits)
         vector = found.actions[:, 0]
         if self.explores_by_std and not deterministic and found.plan is not None:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
 
 from paddock.components.dynamics.rssm import Latent
+
+Ends = Literal["soft", "ignore"]
 
 
 class Imagination(Protocol):
@@ -26,10 +28,16 @@ class Imagination(Protocol):
 
 
 def score_by(
-    model: Imagination, latent: Latent, *, gamma: float, value: Callable[[Latent], Tensor] | None = None
+    model: Imagination,
+    latent: Latent,
+    *,
+    gamma: float,
+    value: Callable[[Latent], Tensor] | None = None,
+    ends: Ends = "soft",
+    temperature: float = 1.0,
 ) -> Callable[[Tensor], Tensor]:
     """A planner's question, candidates [B, N, H, A] to returns [B, N], answered by imagining from `latent`."""
-    return partial(imagined_return, model, latent, gamma=gamma, value=value)
+    return partial(imagined_return, model, latent, gamma=gamma, value=value, ends=ends, temperature=temperature)
 
 
 def imagined_return(
@@ -39,10 +47,14 @@ def imagined_return(
     *,
     gamma: float,
     value: Callable[[Latent], Tensor] | None = None,
+    ends: Ends = "soft",
+    temperature: float = 1.0,
 ) -> Tensor:
     """[B, N]: discounted rewards of sequences [B, N, H, A], each as likely as the episode is to get there.
 
-    With `value` what comes after the horizon counts, too. All candidates of all environments are one batch.
+    With `value` what comes after the horizon counts, too. With `ends` ignored the model is not asked whether the
+    episode continues. A `temperature` is for models that draw their latents. All candidates of all environments are
+    one batch.
     """
     batch, count = actions.shape[:2]
     imagine_first = getattr(model, "imagine_first", None)  # Of a model that knows what the candidates have in common.
@@ -50,13 +62,18 @@ def imagined_return(
         latent = {name: part.repeat_interleave(count, 0) for name, part in latent.items()}
     total = torch.zeros(batch * count, device=actions.device)
     weight = torch.ones_like(total)
+    imagine: Callable[..., Latent] = model.imagine_step
+    if temperature != 1.0:
+        imagine = partial(imagine, temperature=temperature)
     for step, action in enumerate(actions.flatten(0, 1).unbind(1)):
         if step == 0 and imagine_first is not None:
             latent = imagine_first(latent, actions[:, :, 0])
         else:
-            latent = model.imagine_step(latent, action)
+            latent = imagine(latent, action)
         total = total + weight * model.predict_reward(latent)
-        weight = weight * gamma * model.predict_continue(latent)
+        weight = weight * gamma
+        if ends == "soft":
+            weight = weight * model.predict_continue(latent)
     if value is not None:
         total = total + weight * value(latent)
     return total.view(batch, count)

@@ -67,6 +67,12 @@ class CategoricalLatent:
             drawn = drawn + (probabilities - probabilities.detach())
         return drawn.flatten(-2)
 
+    def mode(self, outputs: Tensor) -> Tensor:
+        """[..., size] one-hot: the likeliest classes."""
+        logits = outputs.unflatten(-1, (self.classes, -1))
+        chosen = logits.argmax(-2, keepdim=True)
+        return torch.zeros_like(logits).scatter_(-2, chosen, 1.0).flatten(-2)
+
     def kl(self, first: Tensor, second: Tensor) -> Tensor:
         """[...]: Kullback-Leibler divergence of the first from the second, both raw outputs [..., outputs]."""
         log_first, log_second = self._probabilities(first).log(), self._probabilities(second).log()
@@ -96,6 +102,10 @@ class GaussianLatent:
         mean, std = self._moments(outputs)
         return torch.addcmul(mean, std, noise)
 
+    def mode(self, outputs: Tensor) -> Tensor:
+        """[..., size]: the means."""
+        return outputs.chunk(2, -1)[0]
+
     def kl(self, first: Tensor, second: Tensor) -> Tensor:
         """[...]: Kullback-Leibler divergence of the first from the second, both raw outputs [..., outputs]."""
         (mean, std), (other_mean, other_std) = self._moments(first), self._moments(second)
@@ -105,7 +115,7 @@ class GaussianLatent:
 
     def _moments(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
         mean, raw = outputs.chunk(2, -1)
-        return mean, functional.softplus(raw) + MIN_STD
+        return mean, functional.softplus(raw.contiguous()) + MIN_STD  # Over rows with gaps it takes ten times as long.
 
 
 class GRUTransition(nn.Module):
@@ -126,7 +136,8 @@ class GRUTransition(nn.Module):
     def forward(self, deter: Tensor, stoch: Tensor, prepared: Tensor) -> Tensor:
         """[B, D], [B, S] and one step of what was prepared, to [B, D]."""
         joined = self.joined(torch.addmm(prepared, stoch, self.from_stoch.weight.T))
-        return gated(self.gates(torch.cat([joined, deter], -1)).chunk(3, -1), deter)
+        both = torch.cat([joined, deter.to(joined.dtype)], -1)  # Half the width stays half the width.
+        return gated(self.gates(both).chunk(3, -1), deter)
 
 
 class BlockTransition(nn.Module):
@@ -273,9 +284,12 @@ class RSSM(nn.Module):
         return latents
 
     def imagine_step(self, before: Latent, action: Tensor, temperature: float = 1.0) -> Latent:
-        """Where an action [B, A] leads, drawn from the prior at a temperature."""
+        """Where an action [B, A] leads, drawn from the prior at a temperature; at 0 its mode."""
         deter = self.transition(before["deter"], before["stoch"], self.transition.prepare(action))
-        noise, prior = self.stochastic.noise(len(deter), device=deter.device), self.prior(deter)
+        prior = self.prior(deter)
+        if temperature == 0:
+            return {"deter": deter, "stoch": self.stochastic.mode(prior).to(deter.dtype)}
+        noise = self.stochastic.noise(len(deter), device=deter.device)
         if temperature != 1.0:
             prior, noise = self.stochastic.warmed(prior, noise, temperature)
         return {"deter": deter, "stoch": self.stochastic.draw(prior, noise)}
