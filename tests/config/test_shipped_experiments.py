@@ -34,7 +34,7 @@ FADING = [
     *[f"optimizers.{name}.half_life=6_000" for name in ("world_model", "policy", "value")],
 ]
 OLD = {  # Settings that were found since, put back to what they were.
-    "dreamer_racing": [*FADING, "reward.wheels_off.margin=0.0"],
+    "dreamer_racing": [*FADING, "reward=racing_dreamer"],
     "dreamer_racing_camera": FADING,
     "racing": ["reward=racing"],
     "latent_actor_racing": [
@@ -78,8 +78,6 @@ def test_a_shipped_experiment_resolves_to_what_it_was(name):
         saved["workflow"]["compile"] = "auto"
     if name == "planet_dmc_cartpole":
         with_planet_tuned(saved)
-    if name == "dreamer_racing":
-        saved["reward"]["wheels_off"]["margin"] = 0.0  # It is named since.
     if name in SHARING:
         saved["workflow"] |= SHARED if name != "racing_multi_track" else {"workers": None}  # It has larger shards.
     composed = settle(compose(name, overrides=OLD.get(name, []))).values | {"name": saved["name"]}

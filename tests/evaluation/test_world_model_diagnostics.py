@@ -209,7 +209,7 @@ def test_dreamers_model_serves_policy_planner_and_probe(prepared, controller):
 def test_a_model_of_pictures_is_asked_in_their_own_units(prepared):
     small = [f"components.world_model.{part}.depth=2" for part in ("encoder", "decoder")]
     changes = ["environment.observation=full", "environment.num_envs=2", *small]
-    orchestrator = prepared("latent_actor_racing", "workflow=planet", *changes)
+    orchestrator = prepared("planet_racing", *changes)
     model, spec = orchestrator.context.components["world_model"], orchestrator.context.spec
     buffer = orchestrator.context.buffers["replay"]
     orchestrator.context.controllers.select("random")

@@ -25,7 +25,8 @@ OWN = {  # by experiment, where it is not `racing`
     "racing_obstacles": "racing_obstacles",
     "racing_camera": "racing_camera",
     "racing_multi_track": "racing_multi_track",
-    "dreamer_racing": "racing_dreamer",
+    "racing": "racing_clean",
+    "dreamer_racing": "racing_dreamer_clean",
     "dreamer_racing_camera": "racing_dreamer",
     "latent_actor_racing": "racing_dreamer",
     "planet_racing": "racing_planning",
@@ -79,7 +80,11 @@ def test_a_reward_set_replaces_that_of_every_racing_experiment(experiment):
             reward = OmegaConf.to_container(values.environment, resolve=True)["reward"]
             expected = set_named(name or OWN.get(experiment, "racing"))
             assert RewardConfig.model_validate(reward or {}) == expected, name
-            assert all(not phase.get("reward") for phase in values.training.phases.values() if phase), name
+            phases = {key: phase.get("reward") for key, phase in values.training.phases.items() if phase}
+            learns_by_ppo = values.workflow._target_ == "paddock.workflows.ppo.PPO"
+            is_clean = learns_by_ppo and (name or OWN.get(experiment)) == "racing_clean"
+            curriculum = {"clean": {"wheels_off": 20.0}} if is_clean else {}
+            assert {key: weights for key, weights in phases.items() if weights} == curriculum, name
 
 
 @pytest.mark.parametrize("name", ["racing", "racing_camera", "racing_multi_track"])

@@ -1,7 +1,8 @@
 """An actor for some rows of a larger batch: it gives each row the very action that the whole batch would give it.
 
 Two things could make an action depend on who else is in the batch. Random numbers are drawn for all rows and each takes
-its own. And a matrix product may sum in another order where there are few rows, so a small batch is padded.
+its own. And a matrix product may sum in another order where there are few rows, or by a row's place, so a small batch
+is padded, if need be to all rows.
 
 Shapes: N rows in all; n of them are here, from row `first` on; P >= n after padding.
 """
@@ -84,12 +85,15 @@ class RowActor:
     """An `ActorModule` as seen by a collector of n of N rows."""
 
     def __init__(self, actor: ActorModule, *, first: int, count: int, total: int, padding: int) -> None:
-        self._actor, self._count = actor, count
+        self._actor = actor
         size = max(count, min(padding, total))
-        self._index = torch.arange(size).clamp(max=count - 1)  # Rows of padding repeat the last one.
+        # Among all N a row stands where it stands in the whole batch: a product may depend on the place, too.
+        start = first if size == total else 0
+        self._index = (torch.arange(size) - start).clamp(0, count - 1)  # Rows of padding repeat the nearest one.
+        self._here = slice(start, start + count)
         self._is_padded = size > count
         is_all = count == total
-        self._draws = None if is_all else RowDraws(first + self._index, total)
+        self._draws = None if is_all else RowDraws(torch.arange(size) if size == total else first + self._index, total)
 
     def act(self, observation: Observation, state: ActorState, *, deterministic: bool) -> tuple[Tensor, ActorState]:
         """As of the actor: observation parts [n, ...] to actions [n, ...] and the next state."""
@@ -102,8 +106,8 @@ class RowActor:
         with self._draws:
             action, state = self._actor.act(observation, state, deterministic=deterministic)
         if self._is_padded:
-            action = action[: self._count]
-            state = state and {name: part[: self._count] for name, part in state.items()}
+            action = action[self._here]
+            state = state and {name: part[self._here] for name, part in state.items()}
         return action, state
 
     def __getattr__(self, name: str) -> Any:
