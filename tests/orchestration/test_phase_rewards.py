@@ -51,3 +51,20 @@ def test_a_term_that_is_not_there_is_named(tmp_path):
     phases = f"training.phases=[{{name: only, buffer: rollout, reward: {{speed_for_curvatur: 1.0}}, {LOOP}}}]"
     with pytest.raises(InputError, match=r"reward term 'speed_for_curvatur'.*Did you mean 'speed_for_curvature'"):
         resolve(request(tmp_path, phases))
+
+
+def test_racing_raises_the_price_on_the_edge_once_cars_lap(tmp_path):
+    """However many steps that takes; nothing else ends the first phase."""
+    hooks = "training.phases.train.workflow_hooks"
+    often = [f"{hooks}.collect.steps=64", f"{hooks}.evaluate.every_steps=128"]
+    config, _ = resolve(request(tmp_path, *often, "training.total_steps=256"))
+    first, clean = config.training.phases.values()
+    assert (first.until, clean.reward) == ("eval/finish_rate >= 0.9", {"wheels_off": 20.0})
+    with new_run(config, Console(quiet=True)) as orchestrator:
+        orchestrator.run()
+        assert orchestrator.context.experience.reward_weights["wheels_off"] == 2.0, "no car has lapped"
+    run = RunFolder.find(tmp_path, "curriculum")
+    with resumed_run(run, ["training.total_steps=320"], Console(quiet=True)) as orchestrator:
+        orchestrator.metrics.latest["eval/finish_rate"] = 0.95
+        orchestrator.run()
+        assert orchestrator.context.experience.reward_weights["wheels_off"] == 20.0

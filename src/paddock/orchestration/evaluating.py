@@ -103,6 +103,6 @@ def refusal(until: Mapping[str, str | None]) -> str | None:
         if condition is not None and "eval/" in condition:
             return (
                 f"evaluation.beside cannot be used while phase '{name}' ends by '{condition}', because results come "
-                "later than the step they belong to; set it to false, or give the phase a duration"
+                "later than the step they belong to; set it to false, or give the phase a duration in place of it"
             )
     return None
