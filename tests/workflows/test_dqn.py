@@ -164,3 +164,15 @@ def test_random_choices_are_held(prepared):
     assert ends.sum().item() / (held[:-1] >= 0).sum().item() == pytest.approx(0.2, abs=0.03)
     best = actor.act(observation, None, deterministic=True)[0]
     assert torch.equal(best, actor.act(observation, None, deterministic=True)[0])
+
+
+@pytest.mark.parametrize("controller", ["held", "random"])
+def test_held_choices_at_the_start_find_a_goal_that_single_ones_miss(prepared, controller):
+    """Of 60 episodes, the first 12,000 steps on MountainCar, about one in eight; an episode without it returns -200."""
+    seed = f"{{seed: {{controller: {controller}, duration_steps: 12_000}}}}"
+    short = [f"training.phases={seed}", "training.total_steps=12_000", "logging.every_steps=400"]
+    orchestrator = prepared("dqn", "environment.id=MountainCar-v0", *short)
+    orchestrator.run()
+    returns = [row["collect/return"] for row in orchestrator.run_folder.read_metrics() if "collect/return" in row]
+    assert len(returns) > 10
+    assert (max(returns) > -200) == (controller == "held")
