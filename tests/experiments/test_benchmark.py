@@ -89,6 +89,15 @@ def test_benchmark_report_has_command_source_and_both_values(benchmark, tmp_path
     assert browser.run("document.querySelectorAll('tbody tr').length") == 2
 
 
+def test_benchmark_report_says_what_a_score_is_where_it_is_no_return():
+    row = {"workflow": "ppo", "environment": "meadow", "experiment": "racing", "steps": 1024}
+    made = Benchmark(BenchmarkConfig(name="laps", seeds=[1], tasks=[row]))
+    made.check()
+    assert "`paddock train racing training.total_steps=1024 --seed 1` (score: eval/clean_pace)" in markdown(
+        made, results(made, {})
+    )
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

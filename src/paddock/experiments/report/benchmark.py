@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from paddock import __version__
-from paddock.experiments.campaigns.benchmark import Benchmark, Result
+from paddock.experiments.campaigns.benchmark import Benchmark, Result, TaskConfig
 from paddock.experiments.display import duration, number
 from paddock.experiments.report.report import write_page
 
@@ -55,6 +55,7 @@ def result_values(benchmark: Benchmark, found: Sequence[Result]) -> dict[str, An
                 "finished": one.finished,
                 "metric": benchmark.metric(one.task.name),
                 "command": benchmark.command(one.task.name),
+                "about": _about(benchmark, one.task),
             }
             for one in found
         ],
@@ -98,8 +99,15 @@ def markdown(benchmark: Benchmark, found: Sequence[Result]) -> str:
     lines += [_row(HEADINGS), _row(rules), *(_row(task["cells"]) for task in values["tasks"])]
     lines += ["", "## Commands and sources", ""]
     for task in values["tasks"]:
-        lines += [f"- **{task['name']}**: `{task['command']}`" + (f" ({task['source']})" if task["source"] else "")]
+        lines += [f"- **{task['name']}**: `{task['command']}`" + (f" ({task['about']})" if task["about"] else "")]
     return "\n".join([*lines, "", f"Written by Paddock {__version__} on {values['written']}.", ""])
+
+
+def _about(benchmark: Benchmark, task: TaskConfig) -> str:
+    """What the score is, where it is not the return, and where the published value stands."""
+    metric = benchmark.metric(task.name)
+    score = "" if metric == "eval/return" else f"score: {metric}"
+    return "; ".join(part for part in (score, task.source) if part)
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -28,7 +28,7 @@ function everyTask() {
 }
 function commands() {
   return section('Commands and sources', '', html('ul', {}, data.tasks.map((task) => html('li', {}, html('b', {}, task.name), ' ',
-    html('code', {}, task.command), task.source ? html('span', { class: 'soft small' }, ` ${task.source}`) : null))));
+    html('code', {}, task.command), task.about ? html('span', { class: 'soft small' }, ` ${task.about}`) : null))));
 }
 
 document.getElementById('page').append(heading(), shares(), everyTask(), commands(),
