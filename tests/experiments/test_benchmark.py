@@ -79,14 +79,27 @@ def test_benchmark_report_has_command_source_and_both_values(benchmark, tmp_path
     assert "paddock train ppo environment.id=CartPole-v1" in text
     assert "--seed 1,2,3,4" in text
     assert "(a table)" in text
-    row = next(line for line in text.splitlines() if line.startswith("| CartPole-v1"))
+    row = next(line for line in text.splitlines() if line.startswith("| CartPole-v1 | ppo | default"))
     assert "3 of 4" in row
     assert "| 500 |" in row
     browser.open(write_benchmark_page(tmp_path / "b.html", benchmark, found))
     assert browser.problems == []
     assert browser.run("[...document.querySelectorAll('h2')].map((one) => one.textContent)") == [
-        "Against published values", "Every task", "Commands and sources"]  # fmt: skip
-    assert browser.run("document.querySelectorAll('tbody tr').length") == 2
+        "Against published values", "Default and tuned settings", "Every task", "Commands and sources"]  # fmt: skip
+    assert browser.run("document.querySelectorAll('section.long tbody tr').length") == 2
+
+
+def test_benchmark_report_has_default_and_tuned_settings_in_one_row():
+    rows = [{**ROWS[0], "settings": "tuned"}, *ROWS]
+    made = Benchmark(BenchmarkConfig(name="b", seeds=[1], tasks=rows))
+    made.check()
+    runs = {
+        made.key("CartPole-v1 ppo tuned", 1): summary(1, 480.0, 480.0),
+        made.key("CartPole-v1 ppo default", 1): summary(1, 460.0, 470.0),
+    }
+    lines = markdown(made, results(made, runs)).splitlines()
+    assert "| CartPole-v1 | ppo | 460 | 480 | 500 |" in lines
+    assert "| Acrobot-v1 | ppo |  |  |  |" in lines
 
 
 def test_benchmark_report_says_what_a_score_is_where_it_is_no_return():

@@ -16,6 +16,7 @@ from paddock.experiments.report.report import write_page
 HEADINGS = ("environment", "workflow", "settings", "steps", "seeds", "last evaluation", "best", "kept", "published",
             "share", "time")  # fmt: skip
 NUMBERS = HEADINGS.index("steps")  # this column and those after it are numbers
+BOTH = ("environment", "workflow", "default", "tuned", "published")  # the short table, before every task in full
 EXPLANATION = (
     "Last evaluation: the interquartile mean over seeds of each run's last evaluation, with its 95 % interval "
     "(stratified bootstrap). Best: the mean over seeds of each run's best one. Kept: how much of its best evaluation a "
@@ -36,6 +37,7 @@ def result_values(benchmark: Benchmark, found: Sequence[Result]) -> dict[str, An
         "explanation": EXPLANATION,
         "headings": list(HEADINGS),
         "numbers": NUMBERS,
+        "both": {"headings": list(BOTH), "rows": default_beside_tuned(found)},
         "tasks": [
             {
                 "name": one.task.name,
@@ -62,19 +64,27 @@ def result_values(benchmark: Benchmark, found: Sequence[Result]) -> dict[str, An
     }
 
 
+def default_beside_tuned(found: Sequence[Result]) -> list[list[str]]:
+    """A row for each environment and workflow: the last evaluation with either settings, and the published value."""
+    rows: dict[tuple[str, str], list[str]] = {}
+    for one in found:
+        pair = (one.task.environment, one.task.workflow)
+        row = rows.setdefault(pair, [*pair, "", "", ""])
+        row[BOTH.index(one.task.settings)] = _score(one)
+        row[-1] = row[-1] or _shown(one.task.published)
+    return list(rows.values())
+
+
 def result_cells(one: Result, seeds: int) -> list[str]:
-    """A row of the table."""
+    """A row of the table of every task."""
     task = one.task
-    score = "" if one.last is None else number(one.last.value)
-    if one.last is not None and one.last.low is not None and one.last.high is not None:
-        score += f" [{number(one.last.low)}, {number(one.last.high)}]"
     return [
         task.environment,
         task.workflow,
         task.settings,
         number(task.steps),
         f"{one.finished} of {seeds}",
-        score,
+        _score(one),
         _shown(one.best),
         _percent(one.kept),
         _shown(task.published),
@@ -92,11 +102,11 @@ def write_benchmark_page(file: Path, benchmark: Benchmark, found: Sequence[Resul
 def markdown(benchmark: Benchmark, found: Sequence[Result]) -> str:
     """The report as Markdown."""
     values = result_values(benchmark, found)
-    rules = ["---" if k < NUMBERS else "---:" for k in range(len(HEADINGS))]
     lines = [f"# Benchmark: {values['name']}", ""]
     lines += [values["description"], ""] if values["description"] else []
     lines += [f"Seeds {', '.join(map(str, values['seeds']))}. {EXPLANATION}", ""]
-    lines += [_row(HEADINGS), _row(rules), *(_row(task["cells"]) for task in values["tasks"])]
+    lines += ["## Default and tuned settings", "", *_table(BOTH, values["both"]["rows"], numbers=2)]
+    lines += ["", "## Every task", "", *_table(HEADINGS, [task["cells"] for task in values["tasks"]], numbers=NUMBERS)]
     lines += ["", "## Commands and sources", ""]
     for task in values["tasks"]:
         lines += [f"- **{task['name']}**: `{task['command']}`" + (f" ({task['about']})" if task["about"] else "")]
@@ -108,6 +118,22 @@ def _about(benchmark: Benchmark, task: TaskConfig) -> str:
     metric = benchmark.metric(task.name)
     score = "" if metric == "eval/return" else f"score: {metric}"
     return "; ".join(part for part in (score, task.source) if part)
+
+
+def _score(one: Result) -> str:
+    """The last evaluation with its interval; nothing before a run has finished."""
+    if one.last is None:
+        return ""
+    bounds = (
+        "" if one.last.low is None or one.last.high is None else f" [{number(one.last.low)}, {number(one.last.high)}]"
+    )
+    return number(one.last.value) + bounds
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: int) -> list[str]:
+    """A Markdown table whose columns from `numbers` on are right-aligned."""
+    rules = ["---" if k < numbers else "---:" for k in range(len(headings))]
+    return [_row(headings), _row(rules), *(_row(row) for row in rows)]
 
 
 def _row(cells: Sequence[str]) -> str:

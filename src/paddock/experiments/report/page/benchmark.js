@@ -1,4 +1,4 @@
-// The page about a benchmark: shares of published values, and every task with its command and source.
+// The page about a benchmark: shares of published values, default beside tuned settings, and every task with its command and source.
 
 const data = JSON.parse(document.getElementById('data').textContent);
 
@@ -20,6 +20,10 @@ function shares() {
   return section('Against published values', '1 is the published value, 0 the score of random actions. A band is the 95 % interval over seeds.',
     html('div', { class: 'panels' }, shown.map(chart)));
 }
+function bothSettings() {
+  const columns = data.both.headings.map((name, k) => ({ name, class: k < 2 ? '' : 'num' }));
+  return section('Default and tuned settings', 'The last evaluation, as below.', table(columns, data.both.rows, { sortable: true }));
+}
 function everyTask() {
   const columns = data.headings.map((name, k) => ({ name, class: k < data.numbers ? '' : 'num' }));
   const part = section('Every task', data.explanation, table(columns, data.tasks.map((task) => task.cells), { sortable: true }));
@@ -31,5 +35,5 @@ function commands() {
     html('code', {}, task.command), task.about ? html('span', { class: 'soft small' }, ` ${task.about}`) : null))));
 }
 
-document.getElementById('page').append(heading(), shares(), everyTask(), commands(),
+document.getElementById('page').append(heading(), shares(), bothSettings(), everyTask(), commands(),
   html('footer', {}, `Written by Paddock ${data.version} on ${data.written}.`));
