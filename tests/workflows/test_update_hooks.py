@@ -37,3 +37,31 @@ def test_update_critics_and_update_policy_move_what_they_name(prepared, experime
     assert moved("update_critics") == {"critics", "target_critics"}
     assert moved("update_policy") == {"policy", "temperature"}
     assert moved("update") == {"critics", "target_critics", "policy", "temperature"}
+
+
+HIDDEN = ["components.policy.network.hidden=[8]", "components.critics.hidden=[8]"]
+
+
+@pytest.mark.parametrize(
+    ("experiment", "hook", "small"),
+    [
+        ("sac_pendulum", "update", HIDDEN),
+        ("sac_pendulum", "update_critics", HIDDEN),
+        ("redq_pendulum", "update_policy", HIDDEN),
+        ("redq_pendulum", "update_critics", HIDDEN),
+        ("dqn_cartpole", "update", ["components.action_values.network.hidden=[8]"]),
+    ],
+)
+@pytest.mark.parametrize("annealed", [True, False])
+def test_learning_rates_go_to_zero_over_the_run(prepared, experiment, hook, small, annealed):
+    changes = [f"workflow.anneal_learning_rate={annealed}", "training.total_steps=1_000", "buffers.replay.batch_size=8"]
+    orchestrator = prepared(experiment, *small, *changes)
+    workflow, context = orchestrator.workflow, orchestrator.context
+    phase = orchestrator.config.training.phases["joint"]
+    context.controllers.select("random")
+    workflow.collect_step(16, phase=phase)
+    context.counters.agent_steps = 750
+    getattr(workflow, hook)(context.buffers["replay"].sample(), phase=phase)
+    for optimizer in context.optimizers.values():
+        share = 0.25 if annealed else 1.0
+        assert optimizer.learning_rate == pytest.approx(share * optimizer.config.learning_rate)

@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
+import yaml
 from pydantic import BaseModel, ValidationError
 
+from paddock.config.compose import choices
 from paddock.config.schema import Schema, schema_of
 from paddock.core.errors import InputError, did_you_mean
 from paddock.core.mappings import flatten
@@ -37,7 +39,7 @@ def _describe(detail: Any, values: Mapping[str, Any], schema: type[BaseModel], o
     origin = f"  [{origins[key]}]" if key in origins else ""
     if detail["type"] == "extra_forbidden":
         allowed = _fields_at(location[:-1], values, schema)
-        hint = _typed_wrong(str(location[-1]), allowed) or _meant_elsewhere(key, values)
+        hint = _typed_wrong(str(location[-1]), allowed) or _of_other_choices(key) or _meant_elsewhere(key, values)
         hint = hint or did_you_mean(str(location[-1]), allowed)
         listed = f" Allowed here: {', '.join(allowed)}." if allowed and not hint else ""
         return f"{key}: there is no such option.{hint}{listed}{origin}"
@@ -52,6 +54,19 @@ def _describe(detail: Any, values: Mapping[str, Any], schema: type[BaseModel], o
 def _typed_wrong(word: str, allowed: list[str]) -> str:
     """A hint where the word is an option of this place but for a letter or two; a vaguer likeness may mean another."""
     return did_you_mean(word, get_close_matches(word, allowed, n=1, cutoff=CLOSE))
+
+
+def _of_other_choices(key: str) -> str:
+    """A hint for what only other choices of a group have, such as `workflow.epsilon`, which is DQN's."""
+    group = key.partition(".")[0]
+    have = []
+    for name, file in choices(group).items():
+        text = file.read_text(encoding="utf-8")
+        package = "" if "@package _global_" in text else f"{group}."
+        written = [package + one for one, _ in flatten(yaml.safe_load(text))]
+        if any(one == key or one.startswith(f"{key}.") for one in written):
+            have.append(name)
+    return f" It belongs to another {group}: {', '.join(have)}." if have else ""
 
 
 def _meant_elsewhere(key: str, values: Mapping[str, Any]) -> str:

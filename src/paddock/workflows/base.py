@@ -76,9 +76,10 @@ class Workflow:
         return self.context.experience.collect(self.actor(), self.context.buffers[phase.buffer], step)
 
     def anneal_learning_rates(self) -> None:
-        """Every optimizer's learning rate, linearly to zero at training.total_steps."""
-        for optimizer in self.context.optimizers.values():
-            optimizer.set_learning_rate_fraction(1.0 - self.context.progress)
+        """Every optimizer's, linearly to zero at training.total_steps, for those with the option; before an update."""
+        if getattr(self.config, "anneal_learning_rate", False):
+            for optimizer in self.context.optimizers.values():
+                optimizer.set_learning_rate_fraction(1.0 - self.context.progress)
 
     def get_state(self) -> dict[str, Any]:
         """What a checkpoint must hold beyond components, optimizers and buffers."""

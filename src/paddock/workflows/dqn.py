@@ -101,8 +101,7 @@ class DQN(ReplayWorkflow):
             shape = (len(sample["reward"]), self.config.quantiles + self.config.target_quantiles)
             sample["fractions"] = torch.rand(shape, device=self.context.device)
 
-        if self.config.anneal_learning_rate:
-            self.anneal_learning_rates()
+        self.anneal_learning_rates()
         metrics, error, gradients = self.gradients(sample)
         norm = self.optimizer.descend(metrics["train/loss"], gradients)
         if (self.context.counters.updates + 1) % self.config.target_update_interval == 0:

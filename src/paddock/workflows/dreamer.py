@@ -115,7 +115,7 @@ class Dreamer(Workflow):
 
     def update(self, batch: Sample, *, phase: Phase) -> Metrics:
         """One step of the world model, then one of policy and value from the states that it found."""
-        self._anneal()
+        self.anneal_learning_rates()
         sample = self._prepare(batch)
         losses = {*self.model_scales, *CONTROLLER_LOSSES}
         assert losses == self.scales.keys(), f"losses {sorted(losses)}, scales {sorted(self.scales)}"
@@ -124,12 +124,12 @@ class Dreamer(Workflow):
 
     def update_world_model(self, batch: Sample, *, phase: Phase) -> Metrics:
         """One step of the world model alone."""
-        self._anneal()
+        self.anneal_learning_rates()
         return self.learn_model(self._prepare(batch))[1]
 
     def update_controller(self, batch: Sample, *, phase: Phase) -> Metrics:
         """One step of policy and value alone, from states that the world model finds in the batch."""
-        self._anneal()
+        self.anneal_learning_rates()
         sample = self._prepare(batch)
         with torch.no_grad():
             latents = observe(self.model, sample)
@@ -153,10 +153,6 @@ class Dreamer(Workflow):
             actions.append(action)
         with torch.set_grad_enabled(learns):
             return torch.stack(features), torch.stack(actions), stacked(followed)
-
-    def _anneal(self) -> None:
-        if self.config.anneal_learning_rate:
-            self.anneal_learning_rates()
 
     def _prepare(self, batch: Sample) -> Sample:
         """[T, B, ...] of T + 1 rows, the first of which lends its action."""

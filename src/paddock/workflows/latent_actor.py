@@ -182,8 +182,7 @@ class LatentActor(Workflow):
 
     def _descend(self, optimizer: Any, loss: Tensor) -> float:
         """One step, at what is left of the learning rate; the gradient's norm."""
-        if self.config.anneal_learning_rate:
-            self.anneal_learning_rates()
+        self.anneal_learning_rates()
         return optimizer.descend(loss)
 
 

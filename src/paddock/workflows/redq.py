@@ -25,6 +25,7 @@ class REDQConfig(ReplayConfig):
     """Options of REDQ."""
 
     subset: int = Field(ge=1)
+    anneal_learning_rate: bool = False
 
 
 class REDQ(ReplayWorkflow):
@@ -56,6 +57,7 @@ class REDQ(ReplayWorkflow):
 
     def update_critics(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
         """One step of all critics towards one target, and of their targets."""
+        self.anneal_learning_rates()
         sample = self.prepare_batch(batch)
         noise = torch.randn(sample["action"].shape, device=self.context.device)
         chosen = torch.randperm(self.ensemble_size, device=self.context.device)[: self.config.subset]
@@ -67,6 +69,7 @@ class REDQ(ReplayWorkflow):
 
     def update_policy(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
         """One step of the policy and of the temperature."""
+        self.anneal_learning_rates()
         sample = self.prepare_batch(batch)
         noise = torch.randn(sample["action"].shape, device=self.context.device)
         metrics, gradients = self.context.learners.mean(self.policy_gradients, sample["observation"], noise)

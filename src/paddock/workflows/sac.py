@@ -22,6 +22,8 @@ INSIDE = 0.999  # A demonstration's full lock: the tanh of a number that can be 
 class SACConfig(ReplayConfig):
     """Options of SAC."""
 
+    anneal_learning_rate: bool = False
+
 
 class SAC(ReplayWorkflow):
     """Needs components `policy`, `critics`, `target_critics`, `temperature`, `observation_normalizer` and optimizers
@@ -42,6 +44,7 @@ class SAC(ReplayWorkflow):
 
     def update(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
         """One step of the critics, of their targets, of the policy and of the temperature, in this order."""
+        self.anneal_learning_rates()
         sample = self.prepare_batch(batch)
         # Noise is drawn out here, so that a compiled update draws the same numbers as a plain one.
         next_noise, noise = torch.randn(2, *sample["action"].shape, device=self.context.device)
@@ -50,11 +53,13 @@ class SAC(ReplayWorkflow):
 
     def update_critics(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
         """One step of the critics and of their targets alone."""
+        self.anneal_learning_rates()
         sample = self.prepare_batch(batch)
         return self._step_critics(sample, torch.randn(sample["action"].shape, device=self.context.device))
 
     def update_policy(self, batch: dict[str, Any], *, phase: Phase) -> Metrics:
         """One step of the policy and of the temperature alone."""
+        self.anneal_learning_rates()
         sample = self.prepare_batch(batch)
         noise = torch.randn(sample["action"].shape, device=self.context.device)
         return {"train/temperature": self.temperature(), **self._step_policy(sample, noise)}
