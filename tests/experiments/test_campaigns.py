@@ -122,6 +122,15 @@ def test_a_sweep_that_is_killed_goes_on_and_repeats_nothing(tmp_path):
     )
     assert "Next: paddock compare clips --group-by config.workflow.minibatch_size" in output
 
+    (run.path / "manifest.json").write_text("{")
+    for retry, statuses in (
+        ([], ["damaged", "failed", "finished"]),
+        (["--retry-failed"], ["finished", "failed", "finished"]),
+    ):
+        fourth = start(tmp_path, "sweep", file, "--json", *retry)
+        output, _ = fourth.communicate(timeout=100)
+        assert [one["status"] for one in json.loads(output)] == statuses
+
 
 @pytest.mark.timeout(60)
 def test_the_lock_of_a_killed_search_is_free(tmp_path):

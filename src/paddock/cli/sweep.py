@@ -27,7 +27,7 @@ app = typer.Typer(pretty_exceptions_enable=False)
 def sweep(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The sweep, as YAML: see docs/sweeps.md.")],
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Also run again what failed the last time.")
+        bool, typer.Option("--retry-failed", help="Also run again what failed before or is damaged.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the runs that there would be.")] = False,
     on: OnOption = Place.LOCAL,

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from paddock.config.schema import Schema
 from paddock.experiments.campaigns.executor import Executor, Job
 from paddock.experiments.campaigns.trials import INTERRUPTED, Campaign, CampaignConfig, Trial
-from paddock.experiments.store.summaries import ALIVE, CRASHED, RUNNING, RunSummary
+from paddock.experiments.store.summaries import ALIVE, CRASHED, DAMAGED, RUNNING, RunSummary
 
 LOOK_EVERY = 0.5  # s
 WAITING, FAILED = "waiting", "failed"
@@ -161,7 +161,7 @@ def _is_due(key: str, one: Progress, tried: Mapping[str, int | None], retry_fail
     """Whether a trial is to be started or resumed: once, by this sweep."""
     if key in tried:
         return False
-    return one.status in (WAITING, *INTERRUPTED) or (retry_failed and one.status == FAILED)
+    return one.status in (WAITING, *INTERRUPTED) or (retry_failed and one.status in (FAILED, DAMAGED))
 
 
 def sweep_rows(progress: Sequence[Progress], metric: str) -> list[list[str]]:
