@@ -35,7 +35,7 @@ def validate(values: Mapping[str, Any], schema: type[Record], origins: Mapping[s
 
 def _describe(detail: Any, values: Mapping[str, Any], schema: type[BaseModel], origins: Mapping[str, str]) -> str:
     location = [part for part in detail["loc"] if not _is_union_tag(part)]
-    key = ".".join(str(part) for part in location) or "(the whole)"
+    key = ".".join(str(part) for part in location)
     origin = f"  [{origins[key]}]" if key in origins else ""
     if detail["type"] == "extra_forbidden":
         allowed = _fields_at(location[:-1], values, schema)
@@ -47,7 +47,7 @@ def _describe(detail: Any, values: Mapping[str, Any], schema: type[BaseModel], o
         return f"{key}: has to be given and is not."
     message = detail["msg"].removeprefix("Value error, ")
     if detail["type"] == "value_error" and not isinstance(detail["input"], str | int | float | bool):
-        return f"{key}: {message}{origin}"
+        return f"{key}: {message}{origin}" if key else message  # Without a key it is about several.
     return f"{key} = {_short(detail['input'])}: {message}{origin}"
 
 

@@ -124,6 +124,8 @@ class ExperimentConfig(Schema):
             for name in self.environment.reward_phases
             if name not in names
         ]
+        if self.reward and "reward" not in type(self.environment).model_fields:
+            problems.append("reward: this environment has a reward of its own, which a reward set does not change; leave it out")
         if problems:
             raise ValueError("; ".join(problems))
         return self
