@@ -34,16 +34,17 @@ FADING = [
     *[f"optimizers.{name}.half_life=6_000" for name in ("world_model", "policy", "value")],
 ]
 KEEPING = ["workflow.anneal_learning_rate=false", "training.max_seconds=600"]
+CRITICS = "components.critics.layer_norm=false"
+VALUES = ["components.action_values.network.layer_norm=false", "training.total_steps=3_000_000"]
 EVALUATED = ["training.phases.joint.workflow_hooks.evaluate.every_steps=250_000"]
 OLD = {  # Settings that were found since, put back to what they were.
     "dreamer_racing": [*FADING, "reward=racing_dreamer"],
     "dreamer_racing_camera": FADING,
     "racing": ["reward=racing"],
-    **dict.fromkeys(["sac_racing", "redq_racing"], ["reward=racing", *KEEPING, *EVALUATED]),
-    **dict.fromkeys(
-        ["dqn_racing", "iqn_racing"], ["reward=racing", *KEEPING, *EVALUATED, "training.total_steps=3_000_000"]
-    ),
-    "sac_vit_racing_camera": ["workflow.anneal_learning_rate=false", *EVALUATED],
+    "redq_racing": ["reward=racing", *KEEPING, *EVALUATED],
+    "sac_racing": ["reward=racing", *KEEPING, *EVALUATED, CRITICS],
+    **dict.fromkeys(["dqn_racing", "iqn_racing"], ["reward=racing", *KEEPING, *EVALUATED, *VALUES]),
+    "sac_vit_racing_camera": ["workflow.anneal_learning_rate=false", *EVALUATED, CRITICS],
     "latent_actor_racing": [
         "latent_value=none",
         "reward=racing_planning",
