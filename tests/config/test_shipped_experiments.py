@@ -43,7 +43,8 @@ OLD = {  # Settings that were found since, put back to what they were.
     "racing": ["reward=racing"],
     "redq_racing": ["reward=racing", *KEEPING, *EVALUATED],
     "sac_racing": ["reward=racing", *KEEPING, *EVALUATED, CRITICS],
-    **dict.fromkeys(["dqn_racing", "iqn_racing"], ["reward=racing", *KEEPING, *EVALUATED, *VALUES]),
+    "dqn_racing": ["reward=racing", *KEEPING, *EVALUATED, *VALUES],
+    "iqn_racing": ["reward=racing", *KEEPING, *EVALUATED, *VALUES],
     "sac_vit_racing_camera": ["workflow.anneal_learning_rate=false", *EVALUATED, CRITICS],
     "latent_actor_racing": [
         "latent_value=none",

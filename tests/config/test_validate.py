@@ -38,7 +38,10 @@ def test_all_errors_are_said_at_once_with_suggestions_and_origins():
         ("components.policy.network.activation=tan", "'tanh'"),
         ("logging.wandb=maybe", "'off', 'online' or 'offline'"),
         ("training.phases.train.untl=3", "Did you mean 'until'?"),
-        ("workflow.epsilon.duration=4", "workflow.epsilon: there is no such option. It belongs to another workflow: dqn."),
+        (
+            "workflow.epsilon.duration=4",
+            "workflow.epsilon: there is no such option. It belongs to another workflow: dqn.",
+        ),
         ("reward=racing", "this environment has a reward of its own"),
         ("environment.track=oval", "It belongs to another environment: racing"),
         ("training.phases=[{name: a, buffer: rolout, workflow_hooks: [{collect: {steps: 8}}]}]", "mean 'rollout'?"),

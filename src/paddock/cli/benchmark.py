@@ -54,7 +54,9 @@ def run(
     only: OnlyOption = None,
     runs_dir: Annotated[Path | None, typer.Option(help="Where runs go, in place of the file's.")] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Runs at a time, in place of the file's.")] = None,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Also run again what failed before or is damaged.")] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Also run again what failed before or is damaged.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the commands.")] = False,
     on: OnOption = Place.LOCAL,
     address: AddressOption = None,

@@ -125,7 +125,9 @@ class ExperimentConfig(Schema):
             if name not in names
         ]
         if self.reward and "reward" not in type(self.environment).model_fields:
-            problems.append("reward: this environment has a reward of its own, which a reward set does not change; leave it out")
+            problems.append(
+                "reward: this environment has a reward of its own, and a set does not change it; leave it out"
+            )
         if problems:
             raise ValueError("; ".join(problems))
         return self
