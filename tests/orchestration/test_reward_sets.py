@@ -29,7 +29,7 @@ OWN = {  # by experiment, where it is not `racing`
     "dreamer_racing": "racing_careful",
     **dict.fromkeys(("sac_racing", "redq_racing", "dqn_racing", "iqn_racing"), "racing_careful"),
     "dreamer_racing_camera": "racing_dreamer",
-    "latent_actor_racing": "racing_dreamer",
+    "latent_actor_racing": "racing_careful",
     "planet_racing": "racing_planning",
     "tdmpc2_racing": "racing_planning",
     "world_models_mini": "world_models",
