@@ -219,7 +219,7 @@ def _row(record: RunSummary, run: RunFolder) -> dict[str, Any]:
         "is_live": is_alive and read_address(run.path) is not None,
         "started": record.created,
         "agent_steps": record.agent_steps,
-        "seconds": round(record.seconds, 2),
+        "seconds": round(record.seconds, 3),
         "best_score": summary.high if summary else None,
         "metric": record.metric,
         "tags": list(record.tags),
