@@ -43,6 +43,7 @@ def test_all_errors_are_said_at_once_with_suggestions_and_origins():
             "workflow.epsilon: there is no such option. It belongs to another workflow: dqn.",
         ),
         ("reward=racing", "this environment has a reward of its own"),
+        ("+latent_value.units=3", "latent_value: there is no such option. Allowed here"),  # A choice of it is empty.
         ("environment.track=oval", "It belongs to another environment: racing"),
         ("training.phases=[{name: a, buffer: rolout, workflow_hooks: [{collect: {steps: 8}}]}]", "mean 'rollout'?"),
         ("training.phases=[{name: a, buffer: rollout, workflow_hooks: [{collect: {steps: 8}}, updat]}]", "'updat'"),

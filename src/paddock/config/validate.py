@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from paddock.config.compose import choices
 from paddock.config.schema import Schema, schema_of
 from paddock.core.errors import InputError, did_you_mean
 from paddock.core.mappings import flatten
@@ -58,12 +57,14 @@ def _typed_wrong(word: str, allowed: list[str]) -> str:
 
 def _of_other_choices(key: str) -> str:
     """A hint for what only other choices of a group have, such as `workflow.epsilon`, which is DQN's."""
+    from paddock.config.compose import choices  # With Hydra, a tenth of a second that only a mistake costs.
+
     group = key.partition(".")[0]
     have = []
-    for name, file in choices(group).items():
+    for name, file in choices(group).items() if group.isidentifier() else ():  # Else a path of a stranger's.
         text = file.read_text(encoding="utf-8")
         package = "" if "@package _global_" in text else f"{group}."
-        written = [package + one for one, _ in flatten(yaml.safe_load(text))]
+        written = [package + one for one, _ in flatten(yaml.safe_load(text) or {})]
         if any(one == key or one.startswith(f"{key}.") for one in written):
             have.append(name)
     return f" It belongs to another {group}: {', '.join(have)}." if have else ""
